@@ -1,1 +1,31 @@
+//! Two datacenters on one machine, measured and judged.
+//!
+//! `text -> topology::parse -> Topology -> plan::plan -> Plan -> lab::raise -> Lab -> block::run -> History
+//! -> findings::judge -> Findings -> report::render -> text`. Everything before `raise` and after `run` is pure and
+//! works without an engine. Modules stand in the order of that pipeline; imports point up this list only.
 
+// -- decides: text and values in, values out --
+pub mod address;
+pub mod claim;
+pub mod findings;
+pub mod history;
+pub mod names;
+pub mod plan;
+pub mod release;
+pub mod report;
+pub mod stats;
+pub mod topology;
+
+// -- does: engine, containers, files, time --
+pub mod block;
+pub mod docker;
+pub mod image;
+pub mod lab;
+pub mod probe;
+pub mod relay;
+pub mod store;
+
+// -- chains the stages --
+pub mod cli;
+pub mod commands;
+pub mod error;

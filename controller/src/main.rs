@@ -1,1 +1,55 @@
-fn main() {}
+//! Parses the command line, starts logging, calls one command and maps its outcome to an exit code.
+
+use clap::Parser;
+use testbed::cli::{Cli, Color};
+use testbed::error::ExitCode;
+
+fn main() -> std::process::ExitCode {
+    let cli = Cli::parse();
+    start_logging(&cli);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a tokio runtime can be made");
+    let code = match runtime.block_on(testbed::commands::run(cli)) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: failed to {}", error.text);
+            if let Some(hint) = error.hint {
+                eprintln!("hint: {hint}");
+            }
+            error.code
+        }
+    };
+    // Readers of stdin can block a worker for ever; they must not hold up the exit.
+    runtime.shutdown_background();
+    code_of(code)
+}
+
+fn code_of(code: ExitCode) -> std::process::ExitCode {
+    std::process::ExitCode::from(code as u8)
+}
+
+fn start_logging(cli: &Cli) {
+    use std::io::IsTerminal;
+    let level = match cli.global.verbose {
+        0 => "warn",
+        1 => "testbed=info,warn",
+        2 => "testbed=debug,info",
+        _ => "trace",
+    };
+    let colour = match cli.global.color {
+        Color::Always => true,
+        Color::Never => false,
+        Color::Auto => {
+            std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+        }
+    };
+    tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::new(level))
+        .with_writer(std::io::stderr)
+        .with_ansi(colour)
+        .with_target(false)
+        .init();
+}

@@ -1,0 +1,358 @@
+//! The command line: clap types only, no behaviour. Verbs are the vocabulary's; every flag has a `TESTBED_...` variable.
+
+use crate::names::{LabName, NodeName};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Two datacenters on one machine, a link you can trust, and claims about databases put to the test.
+#[derive(Debug, Parser)]
+#[command(name = "testbed", version, propagate_version = true)]
+pub struct Cli {
+    /// What all verbs share.
+    #[command(flatten)]
+    pub global: Global,
+    /// The verb.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// Flags of every verb.
+#[derive(Debug, Clone, Args)]
+pub struct Global {
+    /// Docker engine, e.g. unix:///var/run/docker.sock
+    #[arg(short = 'H', long, global = true, env = "DOCKER_HOST", value_name = "URL")]
+    pub host: Option<String>,
+    /// How results are printed
+    #[arg(long, global = true, env = "TESTBED_FORMAT", value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+    /// More log lines on stderr (repeat for more)
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// No progress on stderr
+    #[arg(short, long, global = true, env = "TESTBED_QUIET")]
+    pub quiet: bool,
+    /// When to colour
+    #[arg(long, global = true, env = "TESTBED_COLOR", value_enum, default_value_t = Color::Auto)]
+    pub color: Color,
+}
+
+/// How results are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// One JSON document, see the schemas in controller/schema.
+    Json,
+}
+
+/// When to colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// Which lab is meant.
+#[derive(Debug, Clone, Args)]
+pub struct LabArg {
+    /// Name of the lab; without it the only one that is up
+    #[arg(short = 'p', long = "lab", env = "TESTBED_LAB", value_name = "NAME")]
+    pub lab: Option<LabName>,
+}
+
+/// Which servers nodes run that do not pin their own.
+#[derive(Debug, Clone, Args)]
+pub struct ReleaseArg {
+    /// A release of images/releases.yaml, or an engine with any image: redis-7.0.15, valkey-9.1, redis=IMAGE (repeatable)
+    #[arg(
+        long = "release",
+        env = "TESTBED_RELEASE",
+        value_delimiter = ',',
+        value_name = "RELEASE"
+    )]
+    pub release: Vec<String>,
+}
+
+/// Verbs.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Make a lab from a topology and wait until it is ready
+    #[command(alias = "deploy")]
+    Up(Up),
+    /// Remove a lab
+    #[command(alias = "destroy")]
+    Down(Down),
+    /// Measure blocks and judge their claims
+    Run(Run),
+    /// List and explain the blocks
+    Blocks(Blocks),
+    /// List the nodes of a lab: datacenter, role, address, health
+    #[command(alias = "inspect")]
+    Ps(Ps),
+    /// Print every Docker object that `up` would make; needs no engine
+    Plan(PlanArgs),
+    /// Check a topology; needs no engine
+    Validate(Validate),
+    /// Print the JSON Schema of topologies
+    Schema,
+    /// Server images: list, pull, build, prune
+    #[command(subcommand)]
+    Images(ImagesVerb),
+    /// Links between datacenters: show, set, cut, heal
+    #[command(subcommand)]
+    Link(LinkVerb),
+    /// Run a command in a node
+    Exec(Exec),
+    /// Print the logs of nodes
+    Logs(Logs),
+    /// Judge a stored run again
+    Judge(Judge),
+    /// Print the report of a stored run
+    Report(ReportArgs),
+    /// Check engine and host, each finding with a fix
+    Doctor,
+    /// Print a completion script
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// `up`.
+#[derive(Debug, Args)]
+pub struct Up {
+    /// Topology file (`-`: stdin)
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Name of the lab; without it the topology's
+    #[arg(short = 'p', long = "lab", env = "TESTBED_LAB", value_name = "NAME")]
+    pub lab: Option<LabName>,
+    /// Releases
+    #[command(flatten)]
+    pub release: ReleaseArg,
+    /// Give up after this
+    #[arg(long, default_value = "60s", value_parser = humantime::parse_duration, value_name = "TIME")]
+    pub wait_timeout: std::time::Duration,
+}
+
+/// `down`.
+#[derive(Debug, Args)]
+pub struct Down {
+    /// Topology file, for the name of its lab
+    #[arg(value_name = "FILE", conflicts_with_all = ["lab", "all"])]
+    pub file: Option<PathBuf>,
+    /// The lab
+    #[command(flatten)]
+    pub lab: LabArg,
+    /// All labs
+    #[arg(long, conflicts_with = "lab")]
+    pub all: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    pub yes: bool,
+}
+
+/// `run`.
+#[derive(Debug, Args)]
+pub struct Run {
+    /// Only these blocks, e.g. 1,3
+    #[arg(long, env = "TESTBED_ONLY", value_delimiter = ',', value_name = "BLOCKS")]
+    pub only: Vec<u8>,
+    /// Own topology, for the blocks that apply to it
+    #[arg(short, long, value_name = "FILE", conflicts_with = "lab")]
+    pub file: Option<PathBuf>,
+    /// A lab that is up, for the blocks that apply to it
+    #[command(flatten)]
+    pub lab: LabArg,
+    /// Releases
+    #[command(flatten)]
+    pub release: ReleaseArg,
+    /// Run directory; without it testbed-runs/<time>-<name>
+    #[arg(long, env = "TESTBED_OUT", value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Leave the lab up afterwards
+    #[arg(long, env = "TESTBED_KEEP", value_enum, default_value_t = Keep::Never)]
+    pub keep: Keep,
+    /// Seed of everything random (bootstrap)
+    #[arg(long, env = "TESTBED_SEED", default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// Whether a lab stays up after `run`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Keep {
+    /// Never.
+    Never,
+    /// If a claim diverged, or the run could not be completed.
+    Failed,
+    /// Always.
+    Always,
+}
+
+/// `blocks`.
+#[derive(Debug, Args)]
+pub struct Blocks {
+    /// Explain only these
+    #[arg(value_name = "BLOCK")]
+    pub blocks: Vec<u8>,
+}
+
+/// `ps`.
+#[derive(Debug, Args)]
+pub struct Ps {
+    /// The lab
+    #[command(flatten)]
+    pub lab: LabArg,
+}
+
+/// `plan`.
+#[derive(Debug, Args)]
+pub struct PlanArgs {
+    /// Topology file (`-`: stdin)
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Name of the lab; without it the topology's
+    #[arg(short = 'p', long = "lab", env = "TESTBED_LAB", value_name = "NAME")]
+    pub lab: Option<LabName>,
+    /// Releases
+    #[command(flatten)]
+    pub release: ReleaseArg,
+    /// Ask the engine what is there, and exit with 20 if `up` would change something
+    #[arg(long)]
+    pub exit_code: bool,
+}
+
+/// `validate`.
+#[derive(Debug, Args)]
+pub struct Validate {
+    /// Topology files (`-`: stdin)
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+}
+
+/// `images`.
+#[derive(Debug, Subcommand)]
+pub enum ImagesVerb {
+    /// List releases and whether their images are present
+    List,
+    /// Pull official images
+    Pull {
+        /// Releases; without any, the default ones
+        releases: Vec<String>,
+    },
+    /// Build images from Debian packages
+    Build {
+        /// Releases; without any, the default ones
+        releases: Vec<String>,
+    },
+    /// Remove images that testbed built and no container uses
+    Prune,
+}
+
+/// `link`.
+#[derive(Debug, Subcommand)]
+pub enum LinkVerb {
+    /// Conditions, state and counters
+    Show {
+        /// dc1-dc2 (both directions), dc1:dc2 (from dc1 to dc2); without it all
+        link: Option<String>,
+        /// The lab
+        #[command(flatten)]
+        lab: LabArg,
+    },
+    /// Change conditions, e.g. delay=50ms
+    Set {
+        /// dc1-dc2 (both directions) or dc1:dc2 (from dc1 to dc2)
+        link: String,
+        /// KEY=VALUE
+        #[arg(required = true)]
+        conditions: Vec<String>,
+        /// Restore after this
+        #[arg(long = "for", value_parser = humantime::parse_duration, value_name = "TIME")]
+        duration: Option<std::time::Duration>,
+        /// The lab
+        #[command(flatten)]
+        lab: LabArg,
+    },
+    /// Cut a link: what is in flight is destroyed
+    Cut {
+        /// dc1-dc2 (both directions) or dc1:dc2 (from dc1 to dc2)
+        link: String,
+        /// Heal after this
+        #[arg(long = "for", value_parser = humantime::parse_duration, value_name = "TIME")]
+        duration: Option<std::time::Duration>,
+        /// The lab
+        #[command(flatten)]
+        lab: LabArg,
+    },
+    /// End a cut
+    Heal {
+        /// dc1-dc2 (both directions) or dc1:dc2 (from dc1 to dc2)
+        link: String,
+        /// The lab
+        #[command(flatten)]
+        lab: LabArg,
+    },
+}
+
+/// `exec`.
+#[derive(Debug, Args)]
+pub struct Exec {
+    /// The lab
+    #[command(flatten)]
+    pub lab: LabArg,
+    /// Forward stdin
+    #[arg(short, long)]
+    pub interactive: bool,
+    /// Give the command a terminal
+    #[arg(short, long)]
+    pub tty: bool,
+    /// User in the container
+    #[arg(short, long)]
+    pub user: Option<String>,
+    /// The node
+    pub node: NodeName,
+    /// Program and arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+    pub command: Vec<String>,
+}
+
+/// `logs`.
+#[derive(Debug, Args)]
+pub struct Logs {
+    /// The lab
+    #[command(flatten)]
+    pub lab: LabArg,
+    /// Nodes (relay.dc1 and probe.dc1 too); without any, all
+    pub nodes: Vec<String>,
+    /// Go on until the node ends
+    #[arg(short, long)]
+    pub follow: bool,
+    /// Only the last so many lines
+    #[arg(long)]
+    pub tail: Option<u64>,
+    /// Put the time before each line
+    #[arg(short, long)]
+    pub timestamps: bool,
+}
+
+/// `judge`.
+#[derive(Debug, Args)]
+pub struct Judge {
+    /// Run directory
+    pub run: PathBuf,
+}
+
+/// `report`.
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// Run directory
+    pub run: PathBuf,
+    /// Markdown instead of text
+    #[arg(long)]
+    pub markdown: bool,
+}

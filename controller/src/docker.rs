@@ -1,0 +1,221 @@
+//! The only door to the Docker engine: traits that take our types and return our errors, and their bollard
+//! implementation below. A bollard type outside `docker` is a bug.
+//!
+//! Objects are found by label and used by id; everything made carries our labels; nothing of others is touched.
+
+use crate::plan::{ContainerSpec, NetworkSpec, VolumeSpec};
+use async_trait::async_trait;
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// The engine of a datacenter. Several hosts will have several; today all are the same.
+pub type EngineHandle = Arc<dyn Engine>;
+
+/// Objects of an engine.
+#[async_trait]
+pub trait Engine: Send + Sync {
+    /// Makes a network.
+    async fn create_network(&self, spec: &NetworkSpec) -> Result<Object, EngineError>;
+    /// Makes a volume.
+    async fn create_volume(&self, spec: &VolumeSpec) -> Result<Object, EngineError>;
+    /// Makes a container with all its endpoints, not started. `networks` maps Docker network names to ids.
+    async fn create_container(
+        &self,
+        spec: &ContainerSpec,
+        networks: &BTreeMap<String, String>,
+    ) -> Result<Object, EngineError>;
+    /// Starts a container.
+    async fn start(&self, container: &str) -> Result<(), EngineError>;
+    /// Removes an object by id, with force; an absent one is done.
+    async fn remove(&self, object: &Object) -> Result<(), EngineError>;
+    /// All containers, networks and volumes that carry every one of these labels.
+    async fn list(&self, labels: &BTreeMap<String, String>) -> Result<Vec<Object>, EngineError>;
+    /// Attaches to stdin and stdout of a container's main process; stderr goes to the log.
+    async fn attach(&self, container: &str) -> Result<Attached, EngineError>;
+    /// Subnets of all networks of the engine and addresses that it would refuse, as far as it tells.
+    async fn subnets(&self) -> Result<Vec<ipnet::Ipv4Net>, EngineError>;
+    /// Why a container is not running: state, exit code, error, last log lines.
+    async fn post_mortem(&self, container: &str) -> Result<String, EngineError>;
+}
+
+/// What people ask of a running container, and of the engine itself.
+#[async_trait]
+pub trait Console: Send + Sync {
+    /// Version, API, platform, cgroups, storage.
+    async fn about(&self) -> Result<About, EngineError>;
+    /// Runs a command in a container, with the caller's streams; the command's exit code.
+    async fn exec(&self, container: &str, exec: &ExecSpec) -> Result<i64, EngineError>;
+    /// Copies a container's log to stdout.
+    async fn logs(&self, container: &str, logs: &LogsSpec) -> Result<(), EngineError>;
+}
+
+/// Images of an engine. Archives are Docker-loadable tars.
+#[async_trait]
+pub trait Images: Send + Sync {
+    /// Images that carry every one of these labels.
+    async fn images(&self, labels: &BTreeMap<String, String>) -> Result<Vec<ImageSeen>, EngineError>;
+    /// The image of this reference, if the engine has it.
+    async fn image(&self, reference: &str) -> Result<Option<ImageSeen>, EngineError>;
+    /// Loads an archive.
+    async fn load(&self, archive: bytes::Bytes) -> Result<(), EngineError>;
+    /// Pulls a reference from its registry.
+    async fn pull(&self, reference: &str) -> Result<(), EngineError>;
+    /// Removes a reference; one in use is an error, an absent one is done.
+    async fn remove_image(&self, reference: &str) -> Result<(), EngineError>;
+    /// Contents of a folder of a (stopped) container, as a tar.
+    async fn download(&self, container: &str, path: &str) -> Result<bytes::Bytes, EngineError>;
+    /// Waits until a container has ended; its exit code.
+    async fn wait(&self, container: &str) -> Result<i64, EngineError>;
+}
+
+/// A container, network or volume of the engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Object {
+    /// What it is.
+    pub sort: Sort,
+    /// The engine's id (a volume: its name).
+    pub id: String,
+    /// Docker name.
+    pub name: String,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// A container's state (`running`, `exited`, ...); empty for others.
+    pub state: String,
+}
+
+/// Sort of an engine object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sort {
+    /// Container.
+    Container,
+    /// Network.
+    Network,
+    /// Volume.
+    Volume,
+}
+
+/// Streams of a container's main process.
+pub struct Attached {
+    /// To its stdin. Shut down to half-close; dropping it leaves the process as it is.
+    pub stdin: Pin<Box<dyn AsyncWrite + Send>>,
+    /// From its stdout, frames joined.
+    pub stdout: Pin<Box<dyn AsyncRead + Send>>,
+}
+
+/// An image of the engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageSeen {
+    /// The engine's id.
+    pub id: String,
+    /// References (`name:tag`).
+    pub references: Vec<String>,
+    /// Digest in its registry, if it came from one.
+    pub digest: Option<String>,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// Size, bytes.
+    pub size_bytes: u64,
+}
+
+/// What an engine says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct About {
+    /// Engine version.
+    pub version: String,
+    /// API version agreed on.
+    pub api_version: String,
+    /// Kernel of its host.
+    pub kernel: String,
+    /// Operating system of its host.
+    pub os: String,
+    /// CPU architecture.
+    pub architecture: String,
+    /// CPUs of its host.
+    pub cpus: u32,
+    /// Memory of its host, bytes.
+    pub memory_bytes: u64,
+    /// cgroup version.
+    pub cgroup: String,
+    /// Storage driver.
+    pub storage: String,
+    /// Whether bridged frames pass through netfilter.
+    pub bridge_netfilter: bool,
+}
+
+/// A command to run in a container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExecSpec {
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// Forward our stdin.
+    pub interactive: bool,
+    /// Give it a terminal.
+    pub tty: bool,
+    /// User (`None`: the container's).
+    pub user: Option<String>,
+}
+
+/// Which log lines are wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogsSpec {
+    /// Go on until the container ends.
+    pub follow: bool,
+    /// Only the last so many lines.
+    pub tail: Option<u64>,
+    /// Put the time before each line.
+    pub timestamps: bool,
+}
+
+/// An engine call that failed.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The engine cannot be reached.
+    #[error("reach the Docker engine at {endpoint}: {cause}")]
+    Unreachable {
+        /// Socket or address.
+        endpoint: String,
+        /// Innermost cause.
+        cause: String,
+        /// What to do.
+        hint: String,
+    },
+    /// The engine is too old.
+    #[error("use Docker engine {version} (API {api_version}): 20.10 (API 1.41) or newer is needed")]
+    TooOld {
+        /// Engine version.
+        version: String,
+        /// Its API.
+        api_version: String,
+    },
+    /// A call was refused.
+    #[error("{verb} {object}: {cause}")]
+    Refused {
+        /// What was tried, e.g. `create network`.
+        verb: &'static str,
+        /// Docker name or id.
+        object: String,
+        /// HTTP status (0: none).
+        status: u16,
+        /// The engine's words.
+        cause: String,
+        /// What kind of refusal.
+        refusal: Refusal,
+    },
+}
+
+/// Kinds of refusal that callers tell apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// Absent.
+    NotFound,
+    /// Name, bridge or address is taken.
+    Taken,
+    /// Subnet overlaps another network's.
+    Overlap,
+    /// Still in use.
+    InUse,
+    /// Anything else.
+    Other,
+}

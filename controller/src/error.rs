@@ -1,0 +1,58 @@
+//! The documented exit codes and the error at the top that joins the modules' errors.
+
+/// Exit code of the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ExitCode {
+    /// Did what was asked; all claims hold.
+    Success = 0,
+    /// A bug of ours.
+    Bug = 1,
+    /// The command line is wrong.
+    Usage = 2,
+    /// The topology is invalid; all problems were printed.
+    Topology = 3,
+    /// The engine or the host is not usable.
+    Host = 4,
+    /// Started, but could not be completed.
+    Incomplete = 5,
+    /// A claim diverged.
+    Diverged = 10,
+    /// Nothing diverged, something is inconclusive.
+    Inconclusive = 11,
+    /// `plan --exit-code`: changes are pending.
+    Pending = 20,
+    /// Interrupted (SIGINT), after teardown.
+    Interrupted = 130,
+    /// Terminated (SIGTERM), after teardown.
+    Terminated = 143,
+}
+
+/// What a command ends with when it fails: printed as `error: failed to <text>` with `hint:` below it.
+#[derive(Debug)]
+pub struct CommandError {
+    /// Exit code.
+    pub code: ExitCode,
+    /// Text; a lowercase fragment that fits after "failed to".
+    pub text: String,
+    /// The next step.
+    pub hint: Option<String>,
+}
+
+impl CommandError {
+    /// An error with a code and a text.
+    pub fn new(code: ExitCode, text: impl Into<String>) -> Self {
+        Self {
+            code,
+            text: text.into(),
+            hint: None,
+        }
+    }
+
+    /// The same with a hint.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}

@@ -1,0 +1,185 @@
+//! The append-only record of a run. What is not in it did not happen: reports and verdicts are made from it alone.
+//!
+//! One event is one JSON line. Events are only ever added; a newer version may add kinds and optional fields.
+
+use serde::{Deserialize, Serialize};
+use wire::{LinkStatus, Sample, Written};
+
+/// Number of a block, as in the record.
+pub type BlockNumber = u8;
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Nanoseconds since the run began.
+    pub at_ns: u64,
+    /// What.
+    pub what: What,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum What {
+    /// The run began.
+    RunStarted {
+        /// Id of the run.
+        run: String,
+        /// Version of testbed.
+        version: String,
+        /// Wall clock, RFC 3339.
+        utc: String,
+        /// Blocks to run, in order.
+        blocks: Vec<BlockNumber>,
+        /// Seed of everything random.
+        seed: u64,
+    },
+    /// A lab is ready.
+    LabReady {
+        /// Its name.
+        lab: String,
+        /// Name of its topology.
+        topology: String,
+        /// Seconds from the first call to ready, in milliseconds.
+        took_ms: u64,
+        /// Live servers.
+        servers: Vec<ServerSeen>,
+    },
+    /// A block was not run, and why (it does not apply to the topology).
+    BlockSkipped {
+        /// Number.
+        block: BlockNumber,
+        /// Why.
+        reason: String,
+    },
+    /// A block began.
+    BlockStarted {
+        /// Number.
+        block: BlockNumber,
+    },
+    /// A block ended.
+    BlockEnded {
+        /// Number.
+        block: BlockNumber,
+        /// Whether the lab is as the block found it.
+        lab: LabAfter,
+        /// How long it took.
+        took_ms: u64,
+        /// Why it could not be completed (`None`: it was).
+        error: Option<String>,
+    },
+    /// Timed operations of one row of a block.
+    Series(Series),
+    /// What became of a block's writes.
+    Ledger {
+        /// Number.
+        block: BlockNumber,
+        /// Row.
+        row: String,
+        /// The writes.
+        writes: Vec<Written>,
+        /// Numbers of those found afterwards.
+        present: Vec<u32>,
+    },
+    /// A single number that a block needs for its claims or table.
+    Fact {
+        /// Number of the block.
+        block: BlockNumber,
+        /// Row.
+        row: String,
+        /// Name with its unit as last part, e.g. `offset_gap_bytes`.
+        name: String,
+        /// The number.
+        value: i64,
+    },
+    /// Something worth reading beside a block's table.
+    Note {
+        /// Number of the block.
+        block: BlockNumber,
+        /// Text.
+        text: String,
+    },
+    /// State of a directed link as its relay told it.
+    LinkSeen {
+        /// Number of the block.
+        block: BlockNumber,
+        /// Row or step.
+        row: String,
+        /// Sending datacenter.
+        from: String,
+        /// State and counters.
+        status: LinkStatus,
+    },
+    /// A link was changed, cut or healed.
+    Fault {
+        /// Number of the block.
+        block: BlockNumber,
+        /// e.g. `cut dc1-dc2 drop`, `heal dc1-dc2`, `set dc1-dc2 delay=5ms`.
+        fault: String,
+    },
+    /// The lab is gone.
+    LabLowered {
+        /// Its name.
+        lab: String,
+        /// How long it took.
+        took_ms: u64,
+    },
+    /// The run ended.
+    RunEnded {
+        /// Why it could not be completed (`None`: it was).
+        error: Option<String>,
+    },
+}
+
+/// A live server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerSeen {
+    /// Node.
+    pub node: String,
+    /// Datacenter.
+    pub datacenter: String,
+    /// Engine.
+    pub engine: String,
+    /// Release asked for.
+    pub release: String,
+    /// Version that the server itself reports.
+    pub version: String,
+    /// Address.
+    pub address: String,
+}
+
+/// State of the lab after a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LabAfter {
+    /// As the block found it (checked).
+    AsFound,
+    /// Used up: a next block needs a fresh one.
+    Consumed,
+}
+
+/// Timed operations of one row of a block.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Series {
+    /// Number of the block.
+    pub block: BlockNumber,
+    /// Row of the table, e.g. `far, 20ms`.
+    pub row: String,
+    /// What was timed: `rtt`, `get`, `set`, `set_wait`, `visible`, `postgres_read`, ...
+    pub what: String,
+    /// Where from and to, e.g. `dc2 probe -> redis-primary (dc1)`.
+    pub path: String,
+    /// One-way delay of the link at that time, nanoseconds (`None`: no link on the path).
+    pub delay_ns: Option<u64>,
+    /// Operations before the counted ones.
+    pub warmup: u32,
+    /// Closed or open loop, with its pause or interval, in words.
+    pub pace: String,
+    /// TCP_NODELAY as read back (`None`: not TCP).
+    pub nodelay: Option<bool>,
+    /// The operations.
+    pub samples: Vec<Sample>,
+    /// Operations that failed, in words with their number.
+    pub failures: Vec<wire::Failure>,
+}

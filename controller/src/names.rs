@@ -1,0 +1,251 @@
+//! Names of everything: newtypes checked at construction, and the Docker object names and labels that derive from
+//! them. No other module makes a Docker name or a label key.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Prefix of every label.
+pub const LABEL_OWNER: &str = "testbed.owner";
+/// Value of [`LABEL_OWNER`] on every object that is ours.
+pub const OWNER: &str = "testbed";
+/// Label: name of the lab.
+pub const LABEL_LAB: &str = "testbed.lab";
+/// Label: what an object is for, see [`Kind`].
+pub const LABEL_KIND: &str = "testbed.kind";
+/// Label: datacenter of a container, or of a network.
+pub const LABEL_DATACENTER: &str = "testbed.datacenter";
+/// Label: name of a node.
+pub const LABEL_NODE: &str = "testbed.node";
+/// Label: id of the run that made an object (absent: made by `up`).
+pub const LABEL_RUN: &str = "testbed.run";
+/// Label: hash of the topology that an object was made from.
+pub const LABEL_TOPOLOGY: &str = "testbed.topology";
+/// Label on every container of a lab: the lab's whole plan as JSON is on the relays only.
+pub const LABEL_PLAN: &str = "testbed.plan";
+/// Label on an image of ours: hash of the recipe it was built from.
+pub const LABEL_RECIPE: &str = "testbed.recipe";
+
+/// A name that is not allowed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what} name `{name}` is not allowed: {rule}")]
+pub struct BadName {
+    /// What was to be named.
+    pub what: &'static str,
+    /// The name.
+    pub name: String,
+    /// The rule that it breaks.
+    pub rule: &'static str,
+}
+
+fn letters(what: &'static str, name: &str, hyphen: bool, longest: usize) -> Result<(), BadName> {
+    let rule = if name.is_empty() || name.len() > longest {
+        Some("1 to 32 characters (a datacenter: 1 to 16)")
+    } else if !name.starts_with(|c: char| c.is_ascii_lowercase()) {
+        Some("it starts with a lower-case letter")
+    } else if name.ends_with('-') {
+        Some("it does not end with `-`")
+    } else if !name
+        .chars()
+        .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || (hyphen && c == '-'))
+    {
+        Some(if hyphen {
+            "only lower-case letters, digits and `-`"
+        } else {
+            "only lower-case letters and digits (`-` and `:` join the datacenters of a link)"
+        })
+    } else {
+        None
+    };
+    match rule {
+        Some(rule) => Err(BadName {
+            what,
+            name: name.to_owned(),
+            rule,
+        }),
+        None => Ok(()),
+    }
+}
+
+macro_rules! name_type {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $hyphen:literal, $longest:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            /// The checked name.
+            ///
+            /// # Errors
+            /// The rule that it breaks.
+            pub fn new(name: &str) -> Result<Self, BadName> {
+                letters($what, name, $hyphen, $longest)?;
+                Ok(Self(name.to_owned()))
+            }
+
+            /// As text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = BadName;
+            fn try_from(name: String) -> Result<Self, BadName> {
+                Self::new(&name)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> Self {
+                name.0
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = BadName;
+            fn from_str(name: &str) -> Result<Self, BadName> {
+                Self::new(name)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+name_type!(
+    /// Name of a lab: the topology's name, or what `-p` says.
+    LabName, "lab", true, 32
+);
+name_type!(
+    /// Name of a datacenter; without `-` and `:`, since a link is called `dc1-dc2` or `dc1:dc2`.
+    DatacenterName, "datacenter", false, 16
+);
+name_type!(
+    /// Name of a node, unique in its lab.
+    NodeName, "node", true, 32
+);
+
+/// What a Docker object is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Network of a datacenter.
+    Datacenter,
+    /// Network between the relays.
+    Wan,
+    /// Border router.
+    Relay,
+    /// Measuring client.
+    Probe,
+    /// A server of the topology.
+    Node,
+    /// State of a node.
+    State,
+}
+
+impl Kind {
+    /// As label value.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Datacenter => "datacenter",
+            Self::Wan => "wan",
+            Self::Relay => "relay",
+            Self::Probe => "probe",
+            Self::Node => "node",
+            Self::State => "state",
+        }
+    }
+
+    /// From a label value.
+    #[must_use]
+    pub fn from_label(text: &str) -> Option<Self> {
+        [
+            Self::Datacenter,
+            Self::Wan,
+            Self::Relay,
+            Self::Probe,
+            Self::Node,
+            Self::State,
+        ]
+        .into_iter()
+        .find(|kind| kind.as_str() == text)
+    }
+}
+
+/// Docker name of a node's container.
+#[must_use]
+pub fn node_container(lab: &LabName, node: &NodeName) -> String {
+    format!("tb-{lab}-{node}")
+}
+
+/// Docker name of a datacenter's relay. A node name cannot contain `.`, so it never collides.
+#[must_use]
+pub fn relay_container(lab: &LabName, datacenter: &DatacenterName) -> String {
+    format!("tb-{lab}-relay.{datacenter}")
+}
+
+/// Docker name of a datacenter's probe.
+#[must_use]
+pub fn probe_container(lab: &LabName, datacenter: &DatacenterName) -> String {
+    format!("tb-{lab}-probe.{datacenter}")
+}
+
+/// Docker name of a datacenter's network.
+#[must_use]
+pub fn datacenter_network(lab: &LabName, datacenter: &DatacenterName) -> String {
+    format!("tb-{lab}.{datacenter}")
+}
+
+/// Docker name of the network between the relays.
+#[must_use]
+pub fn wan_network(lab: &LabName) -> String {
+    format!("tb-{lab}.-wan")
+}
+
+/// Docker name of the volume with a node's state.
+#[must_use]
+pub fn state_volume(lab: &LabName, node: &NodeName) -> String {
+    format!("tb-{lab}-{node}-state")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_datacenter_has_no_hyphen_and_no_colon() {
+        assert!(DatacenterName::new("dc1").is_ok());
+        for bad in ["dc-1", "dc:1", "", "1dc", "Dc1", "a23456789012345678"] {
+            assert!(DatacenterName::new(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_node_may_have_hyphens_inside() {
+        assert!(NodeName::new("redis-near").is_ok());
+        for bad in ["-a", "a-", "a.b", "a b", "a/b"] {
+            assert!(NodeName::new(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_kind_survives_its_label() {
+        for kind in [
+            Kind::Datacenter,
+            Kind::Wan,
+            Kind::Relay,
+            Kind::Probe,
+            Kind::Node,
+            Kind::State,
+        ] {
+            assert_eq!(Kind::from_label(kind.as_str()), Some(kind));
+        }
+    }
+}

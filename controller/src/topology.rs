@@ -1,0 +1,123 @@
+//! A topology: datacenters, nodes, links, as one YAML file says them.
+//!
+//! The types here are the *checked* form: every reference exists, every name is legal, every link is directed.
+//! `parse` either returns one of these or all problems at once, each with its place in the file. Nothing here
+//! knows of Docker, addresses or images.
+
+use crate::names::{DatacenterName, LabName, NodeName};
+use ipnet::Ipv4Net;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+/// A checked topology.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Topology {
+    /// Name of the lab unless `-p` says another.
+    pub name: LabName,
+    /// In the order of the file.
+    pub datacenters: Vec<Datacenter>,
+    /// In the order of the file.
+    pub nodes: Vec<Node>,
+    /// Directed: a link `dc1-dc2` of the file is two of these.
+    pub links: Vec<Link>,
+}
+
+/// A datacenter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Datacenter {
+    /// Its name.
+    pub name: DatacenterName,
+    /// Its network, if the file insists on one.
+    pub subnet: Option<Ipv4Net>,
+}
+
+/// A server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Node {
+    /// Its name.
+    pub name: NodeName,
+    /// Where it stands.
+    pub datacenter: DatacenterName,
+    /// What it runs.
+    pub engine: EngineKind,
+    /// What it does.
+    pub role: Role,
+    /// Its own release, by name or image (`None`: the run's).
+    pub release: Option<String>,
+    /// Configuration overrides, as the server names them.
+    pub config: BTreeMap<String, String>,
+    /// Ports of the host that lead to it.
+    pub publish: Vec<Publish>,
+}
+
+/// A port of the host that leads to a node's server port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Publish {
+    /// Address of the host; 127.0.0.1 unless said.
+    pub host: Ipv4Addr,
+    /// Port of the host.
+    pub port: u16,
+}
+
+/// Kind of server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EngineKind {
+    /// Redis.
+    Redis,
+    /// Valkey.
+    Valkey,
+    /// PostgreSQL.
+    Postgres,
+}
+
+impl EngineKind {
+    /// Port of the server.
+    #[must_use]
+    pub fn port(self) -> u16 {
+        match self {
+            Self::Redis | Self::Valkey => 6379,
+            Self::Postgres => 5432,
+        }
+    }
+
+    /// Whether it speaks the Redis protocol.
+    #[must_use]
+    pub fn is_cache(self) -> bool {
+        matches!(self, Self::Redis | Self::Valkey)
+    }
+
+    /// As the file writes it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Redis => "redis",
+            Self::Valkey => "valkey",
+            Self::Postgres => "postgres",
+        }
+    }
+}
+
+/// What a node does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Takes the writes of its set.
+    Primary,
+    /// Copies another node.
+    ReplicaOf(NodeName),
+    /// A database of its own.
+    Postgres,
+}
+
+/// One direction between two datacenters.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Link {
+    /// Sending side; its relay applies the conditions.
+    pub from: DatacenterName,
+    /// Receiving side.
+    pub to: DatacenterName,
+    /// One way, nanoseconds.
+    pub delay_ns: u64,
+}
