@@ -3,6 +3,10 @@
 //!
 //! Objects are found by label and used by id; everything made carries our labels; nothing of others is touched.
 
+mod connect;
+mod endpoint;
+mod refusal;
+
 use crate::plan::{ContainerSpec, NetworkSpec, VolumeSpec};
 use async_trait::async_trait;
 use std::collections::BTreeMap;
@@ -68,6 +72,15 @@ pub trait Images: Send + Sync {
     async fn download(&self, container: &str, path: &str) -> Result<bytes::Bytes, EngineError>;
     /// Waits until a container has ended; its exit code.
     async fn wait(&self, container: &str) -> Result<i64, EngineError>;
+}
+
+/// The engine as bollard speaks to it; made by [`Docker::connect`], cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Docker {
+    /// The client, its version negotiated.
+    pub(in crate::docker) api: bollard::Docker,
+    /// Socket or address, for messages.
+    pub(in crate::docker) endpoint: String,
 }
 
 /// A container, network or volume of the engine.
