@@ -341,14 +341,16 @@ pub enum Pace {
         /// The pause (0: none).
         pause_ns: u64,
     },
-    /// At fixed intervals, whatever the server does; the intended start is kept beside the actual one.
+    /// At fixed intervals over all connections, whatever the server does; the intended start is kept beside the
+    /// actual one.
     Open {
         /// Interval between two intended starts.
         interval_ns: u64,
     },
 }
 
-/// A timed operation. Keys are `<key><i>`: i counts the operations of the order, modulo `keys` where given.
+/// A timed operation. Keys are `<key><i>`: i counts the operations of the order, modulo `keys` where given; with
+/// n connections, connection c performs c, c + n, c + 2n...
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Operation {
@@ -372,7 +374,8 @@ pub enum Operation {
         /// Size of the value.
         value_bytes: u32,
     },
-    /// SET of one key to the ascending number i + 1 (what [`ProbeOrder::Poll`] looks for).
+    /// SET of one key to the ascending number i + 1 (what [`ProbeOrder::Poll`] looks for). Its warm-up writes
+    /// `<key>:warmup` instead, which nobody watches.
     SetNumber {
         /// The key.
         key: String,
@@ -469,7 +472,7 @@ pub enum ProbeAnswer {
     Replies(Vec<Reply>),
     /// To `Ledger`.
     Ledger {
-        /// One per key, in order.
+        /// One per key that was sent, in order: fewer than ordered if the connection broke.
         writes: Vec<Written>,
         /// First error met, if any.
         error: Option<String>,
