@@ -1,0 +1,225 @@
+//! Orders in, states out: JSON lines over any reader and writer, in practice stdin and stdout.
+//!
+//! Refuses a line that is not an order, with an answer to id 0, and goes on. It never touches the data path but
+//! through its channel, so neither a flood of orders nor a reader that went away can stall a packet. The end of
+//! the input ends the control and not the relay.
+
+use crate::router::kernel::Alarm;
+use crate::router::{LaneOrder, Request, Snapshot, UnknownLink};
+use crate::routes::{Routes, RoutesError};
+use std::io::{self, BufRead, Read, Write};
+use std::sync::mpsc::{Sender, channel};
+use wire::{FromRelay, RelayOrder, RelayStatus, ToRelay};
+
+/// Longest line; an order is two hundred bytes.
+const LINE_MAX: u64 = 64 * 1024;
+
+/// An order was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum OrderError {
+    /// There is no such link.
+    #[error(transparent)]
+    UnknownLink(#[from] UnknownLink),
+    /// The kernel refused a change of the path.
+    #[error("failed to {0}")]
+    Routes(#[from] RoutesError),
+    /// The data path has ended; the relay is about to.
+    #[error("the data path has ended")]
+    Ended,
+}
+
+/// The door to the data path.
+pub struct Wire {
+    /// Where requests go.
+    pub requests: Sender<Request>,
+    /// Rung after each.
+    pub alarm: Alarm,
+}
+
+impl Wire {
+    fn ask(&self, order: Option<(String, LaneOrder)>) -> Result<Snapshot, OrderError> {
+        let (answer, answers) = channel();
+        self.requests
+            .send(Request { order, answer })
+            .map_err(|_| OrderError::Ended)?;
+        self.alarm.ring();
+        Ok(answers.recv().map_err(|_| OrderError::Ended)??)
+    }
+}
+
+/// What answers orders: the kernel's routes, the door to the data path, and what never changes.
+pub struct Desk {
+    /// The kernel's part.
+    pub routes: Routes,
+    /// The data path.
+    pub wire: Wire,
+    /// Datacenter that the relay serves.
+    pub datacenter: String,
+    /// When the relay became ready.
+    pub since_ns: u64,
+    /// Scheduling class of the data path.
+    pub scheduling: &'static str,
+    /// Whether segmentation offload is active.
+    pub offload: bool,
+}
+
+impl Desk {
+    /// Carry out an order and report the state right after it.
+    pub fn obey(&mut self, order: RelayOrder) -> Result<RelayStatus, OrderError> {
+        let snapshot = match order {
+            RelayOrder::Show => self.wire.ask(None),
+            RelayOrder::SetDelay { to, delay_ns } => self.wire.ask(Some((to, LaneOrder::SetDelay { delay_ns }))),
+            RelayOrder::Cut { to, kind } => self.wire.ask(Some((to, LaneOrder::Cut { kind }))),
+            RelayOrder::Heal { to } => self.wire.ask(Some((to, LaneOrder::Heal))),
+            RelayOrder::SetPath { path } => {
+                self.routes.set_path(path)?;
+                self.wire.ask(None)
+            }
+        }?;
+        Ok(RelayStatus {
+            datacenter: self.datacenter.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            now_ns: snapshot.now_ns,
+            since_ns: self.since_ns,
+            path: self.routes.path(),
+            scheduling: self.scheduling.to_owned(),
+            offload: self.offload,
+            links: snapshot.links,
+        })
+    }
+}
+
+/// Answer each line of `input` on `output` until the input ends.
+pub fn serve(
+    input: &mut impl BufRead,
+    output: &mut impl Write,
+    mut obey: impl FnMut(RelayOrder) -> Result<RelayStatus, OrderError>,
+) -> io::Result<()> {
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if input.by_ref().take(LINE_MAX).read_until(b'\n', &mut line)? == 0 {
+            return Ok(());
+        }
+        let answer = if line.len() as u64 == LINE_MAX && !line.ends_with(b"\n") {
+            skip_line(input)?;
+            refusal(format!("line longer than {LINE_MAX} bytes"))
+        } else if line.trim_ascii().is_empty() {
+            continue;
+        } else {
+            match serde_json::from_slice::<ToRelay>(&line) {
+                Ok(ToRelay { id, order }) => FromRelay {
+                    id,
+                    result: obey(order).map_err(|error| error.to_string()),
+                },
+                Err(error) => refusal(format!("not an order: {error}")),
+            }
+        };
+        let mut text = serde_json::to_vec(&answer)?;
+        text.push(b'\n');
+        // One write per line: several controllers read the same output.
+        output.write_all(&text)?;
+        output.flush()?;
+    }
+}
+
+fn refusal(text: String) -> FromRelay {
+    FromRelay {
+        id: 0,
+        result: Err(text),
+    }
+}
+
+/// Read on to the end of the line without keeping it.
+fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
+    loop {
+        let chunk = input.fill_buf()?;
+        if chunk.is_empty() {
+            return Ok(());
+        }
+        let end = chunk.iter().position(|byte| *byte == b'\n');
+        let length = end.map_or(chunk.len(), |end| end + 1);
+        input.consume(length);
+        if end.is_some() {
+            return Ok(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::Path;
+
+    fn status() -> RelayStatus {
+        RelayStatus {
+            datacenter: "dc1".into(),
+            version: "0".into(),
+            now_ns: 2,
+            since_ns: 1,
+            path: Path::Tun,
+            scheduling: "other".into(),
+            offload: true,
+            links: Vec::new(),
+        }
+    }
+
+    fn answers(input: &str) -> Vec<FromRelay> {
+        let mut output = Vec::new();
+        serve(&mut input.as_bytes(), &mut output, |order| match order {
+            RelayOrder::Show => Ok(status()),
+            RelayOrder::Heal { to } => Err(UnknownLink {
+                to,
+                known: "dc2".into(),
+            }
+            .into()),
+            other => panic!("unexpected {other:?}"),
+        })
+        .unwrap();
+        let text = String::from_utf8(output).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    #[test]
+    fn each_order_is_answered_under_its_own_id() {
+        let answers = answers("{\"id\":7,\"order\":\"show\"}\n{\"id\":9,\"order\":\"show\"}\n");
+        assert_eq!(answers.iter().map(|answer| answer.id).collect::<Vec<_>>(), [7, 9]);
+        assert_eq!(answers[0].result, Ok(status()));
+    }
+
+    #[test]
+    fn an_order_that_cannot_be_carried_out_says_why() {
+        let answers = answers("{\"id\":7,\"order\":{\"heal\":{\"to\":\"dc9\"}}}\n");
+        let text = "no link leads to `dc9`; the links lead to: dc2";
+        assert_eq!(
+            answers,
+            [FromRelay {
+                id: 7,
+                result: Err(text.into())
+            }]
+        );
+    }
+
+    #[test]
+    fn a_malformed_line_is_refused_under_id_0_and_the_next_one_is_heard() {
+        let answers = answers("nonsense\n{\"id\":1,\"order\":\"dance\"}\n\n{\"id\":7,\"order\":\"show\"}");
+        assert_eq!(answers.iter().map(|answer| answer.id).collect::<Vec<_>>(), [0, 0, 7]);
+        assert!(answers[0].result.as_ref().unwrap_err().starts_with("not an order: "));
+        assert!(answers[2].result.is_ok());
+    }
+
+    #[test]
+    fn a_line_without_end_is_skipped_and_never_kept() {
+        let input = format!("{}\n{{\"id\":7,\"order\":\"show\"}}\n", "x".repeat(300_000));
+        let answers = answers(&input);
+        assert_eq!(answers.iter().map(|answer| answer.id).collect::<Vec<_>>(), [0, 7]);
+        assert_eq!(answers[0].result, Err("line longer than 65536 bytes".into()));
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_refused_like_any_other_nonsense() {
+        let mut output = Vec::new();
+        serve(&mut &b"\xff\xfe\n"[..], &mut output, |_| Ok(status())).unwrap();
+        assert!(output.starts_with(b"{\"id\":0,"));
+    }
+}

@@ -1,0 +1,190 @@
+//! A directed link: which destinations it leads to, its conditions, and its verdict on an arriving packet.
+//!
+//! Pure: time is an argument and nothing is stored about packets, so a verdict depends only on the conditions
+//! in force when the packet arrives. A changed delay therefore never touches what is already in flight; a cut
+//! does, but destroying what is held is the lane's work.
+
+use std::net::Ipv4Addr;
+use wire::{CutKind, RelayLinkConfig};
+
+/// What becomes of an arriving packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Hold it, and let it go no earlier than this (CLOCK_MONOTONIC, nanoseconds).
+    Hold {
+        /// Arrival plus delay.
+        due_ns: u64,
+    },
+    /// Destroy it: the link is cut.
+    Cut,
+}
+
+/// One outgoing link and its conditions.
+#[derive(Debug, Clone)]
+pub struct Link {
+    to: String,
+    network: u32,
+    mask: u32,
+    delay_ns: u64,
+    cut: Option<CutKind>,
+    last_cut_ns: Option<u64>,
+    last_heal_ns: Option<u64>,
+}
+
+impl Link {
+    /// A link that is up, as the configuration describes it.
+    pub fn new(config: &RelayLinkConfig) -> Self {
+        let mask = mask(config.prefix_len);
+        Self {
+            to: config.to.clone(),
+            network: u32::from(config.network) & mask,
+            mask,
+            delay_ns: config.delay_ns,
+            cut: None,
+            last_cut_ns: None,
+            last_heal_ns: None,
+        }
+    }
+
+    /// Far datacenter.
+    pub fn to(&self) -> &str {
+        &self.to
+    }
+
+    /// One-way delay for packets that arrive now.
+    pub fn delay_ns(&self) -> u64 {
+        self.delay_ns
+    }
+
+    /// The cut in force.
+    pub fn cut(&self) -> Option<CutKind> {
+        self.cut
+    }
+
+    /// When the last cut began.
+    pub fn last_cut_ns(&self) -> Option<u64> {
+        self.last_cut_ns
+    }
+
+    /// When the last cut ended; `None` while it lasts.
+    pub fn last_heal_ns(&self) -> Option<u64> {
+        self.last_heal_ns
+    }
+
+    /// Whether a packet to `destination` takes this link.
+    pub fn leads_to(&self, destination: Ipv4Addr) -> bool {
+        u32::from(destination) & self.mask == self.network
+    }
+
+    /// What becomes of a packet that arrives at `now_ns`.
+    pub fn judge(&self, now_ns: u64) -> Verdict {
+        match self.cut {
+            Some(CutKind::Drop) => Verdict::Cut,
+            None => Verdict::Hold {
+                due_ns: now_ns.saturating_add(self.delay_ns),
+            },
+        }
+    }
+
+    /// Change the delay for packets that arrive from now on.
+    pub fn set_delay(&mut self, delay_ns: u64) {
+        self.delay_ns = delay_ns;
+    }
+
+    /// Begin a cut at `now_ns`. A link that is already cut keeps the time at which its cut began.
+    pub fn begin_cut(&mut self, kind: CutKind, now_ns: u64) {
+        if self.cut.is_none() {
+            self.last_cut_ns = Some(now_ns);
+            self.last_heal_ns = None;
+        }
+        self.cut = Some(kind);
+    }
+
+    /// End the cut at `now_ns`. A link that is not cut stays as it is.
+    pub fn heal(&mut self, now_ns: u64) {
+        if self.cut.take().is_some() {
+            self.last_heal_ns = Some(now_ns);
+        }
+    }
+}
+
+/// Network mask of a prefix length, which the configuration's check has bounded by 32.
+fn mask(prefix_len: u8) -> u32 {
+    u32::MAX.checked_shl(32 - u32::from(prefix_len.min(32))).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(delay_ns: u64) -> Link {
+        Link::new(&RelayLinkConfig {
+            to: "dc2".into(),
+            network: Ipv4Addr::new(198, 18, 1, 0),
+            prefix_len: 24,
+            via: Ipv4Addr::new(198, 18, 255, 3),
+            delay_ns,
+        })
+    }
+
+    #[test]
+    fn a_packet_is_due_one_delay_after_its_arrival() {
+        assert_eq!(link(20).judge(100), Verdict::Hold { due_ns: 120 });
+        assert_eq!(link(0).judge(100), Verdict::Hold { due_ns: 100 });
+    }
+
+    #[test]
+    fn an_absurd_delay_saturates_instead_of_wrapping_into_the_past() {
+        assert_eq!(link(u64::MAX).judge(100), Verdict::Hold { due_ns: u64::MAX });
+    }
+
+    #[test]
+    fn a_link_leads_to_its_network_and_nowhere_else() {
+        let link = link(0);
+        assert!(link.leads_to(Ipv4Addr::new(198, 18, 1, 0)));
+        assert!(link.leads_to(Ipv4Addr::new(198, 18, 1, 255)));
+        assert!(!link.leads_to(Ipv4Addr::new(198, 18, 0, 255)));
+        assert!(!link.leads_to(Ipv4Addr::new(198, 18, 2, 0)));
+    }
+
+    #[test]
+    fn masks_are_right_at_both_ends() {
+        assert_eq!(mask(0), 0);
+        assert_eq!(mask(1), 0x8000_0000);
+        assert_eq!(mask(24), 0xffff_ff00);
+        assert_eq!(mask(32), u32::MAX);
+    }
+
+    #[test]
+    fn a_cut_link_destroys_and_a_healed_one_holds_again() {
+        let mut link = link(20);
+        link.begin_cut(CutKind::Drop, 50);
+        assert_eq!(link.judge(60), Verdict::Cut);
+        link.heal(70);
+        assert_eq!(link.judge(80), Verdict::Hold { due_ns: 100 });
+    }
+
+    #[test]
+    fn cut_and_heal_are_stamped_once_however_often_they_are_ordered() {
+        let mut link = link(20);
+        link.heal(10);
+        assert_eq!((link.last_cut_ns(), link.last_heal_ns()), (None, None));
+        link.begin_cut(CutKind::Drop, 50);
+        link.begin_cut(CutKind::Drop, 55);
+        assert_eq!((link.last_cut_ns(), link.last_heal_ns()), (Some(50), None));
+        link.heal(70);
+        link.heal(75);
+        assert_eq!((link.last_cut_ns(), link.last_heal_ns()), (Some(50), Some(70)));
+        link.begin_cut(CutKind::Drop, 90);
+        assert_eq!((link.last_cut_ns(), link.last_heal_ns()), (Some(90), None));
+    }
+
+    #[test]
+    fn a_delay_set_during_a_cut_holds_after_the_heal() {
+        let mut link = link(20);
+        link.begin_cut(CutKind::Drop, 50);
+        link.set_delay(5);
+        link.heal(60);
+        assert_eq!(link.judge(70), Verdict::Hold { due_ns: 75 });
+    }
+}

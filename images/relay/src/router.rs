@@ -1,0 +1,246 @@
+//! The data path: read a batch of packets from the TUN device, give each to its lane, write back what is due,
+//! and sleep until the next packet is due or something arrives.
+//!
+//! One thread owns the device and the lanes; nothing is shared and nothing is locked. Orders come over a channel
+//! and are obeyed between two batches. What must stay true: a packet is written back byte for byte as it was read,
+//! the device's header with its offload marks included; a packet that no lane leads to is dropped, never
+//! guessed. A failing device ends the relay, and the routes then drop everything.
+
+pub mod kernel;
+pub mod tun;
+
+use crate::lane::Lane;
+use kernel::{Alarm, now_ns};
+use std::io::{self, Read, Write};
+use std::net::Ipv4Addr;
+use std::sync::mpsc::{Receiver, Sender};
+use tun::{HEADER_LEN, Tun};
+use wire::{CutKind, LinkStatus, RelayConfig};
+
+/// Packets read, and packets written on each lane, before the other side has its turn.
+const BATCH: usize = 64;
+/// Longest sleep; only bounds the arithmetic.
+const SLEEP_MAX_NS: u64 = 3_600_000_000_000;
+/// The largest packet with its header, and some room.
+const FRAME_MAX: usize = 65_536 + 64;
+
+/// What the data path is asked to do to one link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LaneOrder {
+    /// Change the delay for packets that arrive from now on.
+    SetDelay {
+        /// One way.
+        delay_ns: u64,
+    },
+    /// Begin a cut.
+    Cut {
+        /// How.
+        kind: CutKind,
+    },
+    /// End a cut.
+    Heal,
+}
+
+/// A question to the data path, with an order where one is given.
+#[derive(Debug)]
+pub struct Request {
+    /// Far datacenter and what to do to the link to it.
+    pub order: Option<(String, LaneOrder)>,
+    /// Where the answer goes.
+    pub answer: Sender<Result<Snapshot, UnknownLink>>,
+}
+
+/// State of the data path right after a request.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// When it was taken.
+    pub now_ns: u64,
+    /// Packets that no link leads to, dropped.
+    pub dropped_no_link: u64,
+    /// Outgoing links.
+    pub links: Vec<LinkStatus>,
+}
+
+/// The relay has no link to there.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no link leads to `{to}`; the links lead to: {known}")]
+pub struct UnknownLink {
+    /// Datacenter that was asked for.
+    pub to: String,
+    /// Those that there are.
+    pub known: String,
+}
+
+/// The data path cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum RouterError {
+    /// Reading the device failed.
+    #[error("read from TUN device {name}: {source}")]
+    Read {
+        /// The device.
+        name: String,
+        /// Cause.
+        source: io::Error,
+    },
+    /// Waiting failed.
+    #[error("wait for TUN device {name}: {source}")]
+    Wait {
+        /// The device.
+        name: String,
+        /// Cause.
+        source: io::Error,
+    },
+}
+
+/// The data path and all that it owns.
+pub struct Router {
+    tun: Tun,
+    lanes: Vec<Lane>,
+    requests: Receiver<Request>,
+    alarm: Alarm,
+    dropped_no_link: u64,
+}
+
+impl Router {
+    /// A data path over `tun`; `alarm` is rung after each request.
+    pub fn new(config: &RelayConfig, tun: Tun, requests: Receiver<Request>, alarm: Alarm) -> Self {
+        let lane = |link| Lane::new(link, config.queue_bytes, HEADER_LEN);
+        let lanes = config.links.iter().map(lane).collect();
+        Self {
+            tun,
+            lanes,
+            requests,
+            alarm,
+            dropped_no_link: 0,
+        }
+    }
+
+    /// Route packets until the device fails.
+    pub fn run(mut self) -> RouterError {
+        let mut frame = vec![0; FRAME_MAX];
+        loop {
+            while let Ok(request) = self.requests.try_recv() {
+                let result = self.obey(request.order);
+                // Who asked may be gone; the order holds nevertheless.
+                let _ = request.answer.send(result);
+            }
+            let more_to_read = match self.read_batch(&mut frame) {
+                Ok(more) => more,
+                Err(source) => {
+                    return RouterError::Read {
+                        name: self.tun.name().to_owned(),
+                        source,
+                    };
+                }
+            };
+            let more_to_write = self.write_due();
+            if more_to_read || more_to_write {
+                continue;
+            }
+            if let Err(source) = self.sleep() {
+                return RouterError::Wait {
+                    name: self.tun.name().to_owned(),
+                    source,
+                };
+            }
+        }
+    }
+
+    fn obey(&mut self, order: Option<(String, LaneOrder)>) -> Result<Snapshot, UnknownLink> {
+        let now = now_ns();
+        if let Some((to, order)) = order {
+            let Some(lane) = self.lanes.iter_mut().find(|lane| lane.to() == to) else {
+                let known = self.lanes.iter().map(Lane::to).collect::<Vec<_>>().join(", ");
+                return Err(UnknownLink { to, known });
+            };
+            match order {
+                LaneOrder::SetDelay { delay_ns } => lane.set_delay(delay_ns),
+                LaneOrder::Cut { kind } => lane.begin_cut(kind, now),
+                LaneOrder::Heal => lane.heal(now),
+            }
+        }
+        Ok(Snapshot {
+            now_ns: now,
+            dropped_no_link: self.dropped_no_link,
+            links: self.lanes.iter().map(Lane::status).collect(),
+        })
+    }
+
+    /// Returns whether the device may have more.
+    fn read_batch(&mut self, frame: &mut [u8]) -> io::Result<bool> {
+        for _ in 0..BATCH {
+            let length = match self.tun.file().read(frame) {
+                Ok(length) => length,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            self.accept(now_ns(), &frame[..length]);
+        }
+        Ok(true)
+    }
+
+    fn accept(&mut self, now_ns: u64, frame: &[u8]) {
+        let Some(destination) = destination(frame) else {
+            return;
+        };
+        match self.lanes.iter_mut().find(|lane| lane.leads_to(destination)) {
+            Some(lane) => lane.arrive(now_ns, frame),
+            None => self.dropped_no_link += 1,
+        }
+    }
+
+    /// Returns whether packets that are due are left.
+    fn write_due(&mut self) -> bool {
+        let mut file = self.tun.file();
+        let mut left = false;
+        for lane in &mut self.lanes {
+            let mut written = 0;
+            while written < BATCH && lane.release(now_ns(), |frame| file.write(frame).is_ok()) {
+                written += 1;
+            }
+            left |= written == BATCH;
+        }
+        left
+    }
+
+    fn sleep(&self) -> io::Result<()> {
+        let due = self.lanes.iter().filter_map(Lane::next_due_ns).min();
+        let span = due.map_or(SLEEP_MAX_NS, |due| due.saturating_sub(now_ns()).min(SLEEP_MAX_NS));
+        self.alarm.wait(self.tun.file(), span)
+    }
+}
+
+/// Destination of an IPv4 packet behind the device's header. IPv6 has no links and no routes here; what comes of
+/// it is the kernel's own chatter on the device.
+fn destination(frame: &[u8]) -> Option<Ipv4Addr> {
+    let packet = frame.get(HEADER_LEN..)?;
+    if packet.first()? >> 4 != 4 {
+        return None;
+    }
+    let octets: [u8; 4] = packet.get(16..20)?.try_into().ok()?;
+    Some(Ipv4Addr::from(octets))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_destination_is_read_behind_the_device_header() {
+        let mut frame = vec![0; HEADER_LEN + 20];
+        frame[HEADER_LEN] = 0x45;
+        frame[HEADER_LEN + 16..].copy_from_slice(&[198, 18, 1, 9]);
+        assert_eq!(destination(&frame), Some(Ipv4Addr::new(198, 18, 1, 9)));
+    }
+
+    #[test]
+    fn what_is_not_a_whole_ipv4_header_has_no_destination() {
+        let mut frame = vec![0; HEADER_LEN + 20];
+        frame[HEADER_LEN] = 0x60;
+        assert_eq!(destination(&frame), None);
+        frame[HEADER_LEN] = 0x45;
+        assert_eq!(destination(&frame[..HEADER_LEN + 19]), None);
+        assert_eq!(destination(&[]), None);
+    }
+}
