@@ -2,10 +2,11 @@
 
 use crate::claim::{Finding, Verdict};
 use crate::history::BlockNumber;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Everything that a report says of a run, but for the manifest.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Findings {
     /// One per block that was run or skipped.
     pub blocks: Vec<BlockFindings>,
@@ -16,7 +17,7 @@ pub struct Findings {
 }
 
 /// What a report says of a block.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BlockFindings {
     /// Number, as in the record.
     pub block: BlockNumber,
@@ -43,7 +44,7 @@ pub struct BlockFindings {
 }
 
 /// A table of text cells.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Table {
     /// Headings, with units.
     pub columns: Vec<String>,
@@ -52,7 +53,7 @@ pub struct Table {
 }
 
 /// Whether numbers can be vouched for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Trust {
     /// Yes.

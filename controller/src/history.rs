@@ -8,6 +8,13 @@ use wire::{LinkStatus, Sample, Written};
 /// Number of a block, as in the record.
 pub type BlockNumber = u8;
 
+/// The record of a run, in the order in which things happened.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct History {
+    /// What happened.
+    pub events: Vec<Event>,
+}
+
 /// One thing that happened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
@@ -182,4 +189,92 @@ pub struct Series {
     pub samples: Vec<Sample>,
     /// Operations that failed, in words with their number.
     pub failures: Vec<wire::Failure>,
+}
+
+impl History {
+    /// The series of a block's row; of several (a block that ran twice) the last.
+    #[must_use]
+    pub fn series(&self, block: BlockNumber, row: &str, what: &str) -> Option<&Series> {
+        self.all_series(block)
+            .filter(|series| series.row == row && series.what == what)
+            .last()
+    }
+
+    /// All series of a block.
+    pub fn all_series(&self, block: BlockNumber) -> impl Iterator<Item = &Series> {
+        self.events.iter().filter_map(move |event| match &event.what {
+            What::Series(series) if series.block == block => Some(series),
+            _ => None,
+        })
+    }
+
+    /// A single number of a block's row; of several the last.
+    #[must_use]
+    pub fn fact(&self, block: BlockNumber, row: &str, name: &str) -> Option<i64> {
+        self.events.iter().rev().find_map(|event| match &event.what {
+            What::Fact {
+                block: of,
+                row: at,
+                name: called,
+                value,
+            } if *of == block && at == row && called == name => Some(*value),
+            _ => None,
+        })
+    }
+
+    /// Writes of a block's row and the numbers of those found afterwards; of several the last.
+    #[must_use]
+    pub fn ledger(&self, block: BlockNumber, row: &str) -> Option<(&[Written], &[u32])> {
+        self.events.iter().rev().find_map(|event| match &event.what {
+            What::Ledger {
+                block: of,
+                row: at,
+                writes,
+                present,
+            } if *of == block && at == row => Some((writes.as_slice(), present.as_slice())),
+            _ => None,
+        })
+    }
+
+    /// Notes of a block.
+    pub fn notes(&self, block: BlockNumber) -> impl Iterator<Item = &str> {
+        self.events.iter().filter_map(move |event| match &event.what {
+            What::Note { block: of, text } if *of == block => Some(text.as_str()),
+            _ => None,
+        })
+    }
+
+    /// Seed of everything random; of the run, so that judging again gives the same verdicts.
+    #[must_use]
+    pub fn seed(&self) -> Option<u64> {
+        self.events.iter().find_map(|event| match &event.what {
+            What::RunStarted { seed, .. } => Some(*seed),
+            _ => None,
+        })
+    }
+}
+
+impl Series {
+    /// How long each operation took, from its actual start, nanoseconds.
+    #[must_use]
+    pub fn elapsed_ns(&self) -> Vec<f64> {
+        let elapsed = |sample: &Sample| sample.ended_ns.saturating_sub(sample.started_ns) as f64;
+        self.samples.iter().map(elapsed).collect()
+    }
+
+    /// How long each operation took from when it should have started, nanoseconds: what a user of an open-loop load
+    /// waits, the time in which the probe was late included.
+    #[must_use]
+    pub fn awaited_ns(&self) -> Vec<f64> {
+        let awaited = |sample: &Sample| sample.ended_ns.saturating_sub(sample.intended_ns) as f64;
+        self.samples.iter().map(awaited).collect()
+    }
+
+    /// Operations that failed or were lost.
+    #[must_use]
+    pub fn failed(&self) -> u32 {
+        self.failures
+            .iter()
+            .fold(0, |sum: u32, failure| sum.saturating_add(failure.times))
+    }
 }

@@ -1,0 +1,93 @@
+//! Claims about growth between two points: `for each unit of round trip more, one unit more`. What is constant beside
+//! the distance drops out, which a ratio at one point cannot tell from a part that grows with it.
+
+use super::{Bound, Claim, Finding, Sampled, within};
+use crate::stats::quotient;
+
+/// (median of the second `time` - median of the first) / (the same of `unit`) is within the bound. Both at the same two
+/// points, the shorter distance first.
+#[must_use]
+pub fn judge(claim: Claim, time: [&Sampled; 2], unit: [&Sampled; 2], bound: &Bound, seed: u64) -> Finding {
+    within::judge(
+        claim,
+        &[time[0], time[1], unit[0], unit[1]],
+        |medians| quotient(medians[1] - medians[0], medians[3] - medians[2]),
+        bound,
+        seed,
+    )
+}
+
+/// Growth of a difference, e.g. of far minus near: `later` and `sooner` at both points, in units of `share` of the
+/// growth of `unit`.
+#[must_use]
+pub fn judge_difference(
+    claim: Claim,
+    later: [&Sampled; 2],
+    sooner: [&Sampled; 2],
+    unit: [&Sampled; 2],
+    share: f64,
+    bound: &Bound,
+    seed: u64,
+) -> Finding {
+    within::judge(
+        claim,
+        &[later[0], later[1], sooner[0], sooner[1], unit[0], unit[1]],
+        |medians| {
+            quotient(
+                medians[1] - medians[3] - (medians[0] - medians[2]),
+                share * (medians[5] - medians[4]),
+            )
+        },
+        bound,
+        seed,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claim::Verdict;
+
+    fn all(value: f64) -> Sampled {
+        Sampled::new("x", vec![value; 30], 0)
+    }
+
+    #[test]
+    fn a_constant_part_drops_out_of_a_slope() {
+        let bound = Bound::between(0.95, 1.05, "round trips per round trip");
+        let claim = || Claim::new("3.slope", "x");
+        let unit = [&all(10.0), &all(80.0)];
+        let one = judge(claim(), [&all(52.0), &all(122.0)], unit, &bound, 1);
+        assert_eq!(one.verdict, Verdict::Holds);
+        let two = judge(claim(), [&all(20.0), &all(160.0)], unit, &bound, 1);
+        assert_eq!(two.verdict, Verdict::Diverged);
+    }
+
+    #[test]
+    fn a_slope_over_no_distance_decides_nothing() {
+        let bound = Bound::between(0.95, 1.05, "");
+        let finding = judge(
+            Claim::new("3.slope", "x"),
+            [&all(52.0), &all(122.0)],
+            [&all(10.0), &all(10.0)],
+            &bound,
+            1,
+        );
+        assert_eq!(finding.verdict, Verdict::Inconclusive);
+    }
+
+    #[test]
+    fn the_growth_of_a_difference_is_counted_in_flights() {
+        let bound = Bound::between(0.95, 1.05, "flights per flight");
+        let finding = judge_difference(
+            Claim::new("1.slope", "x"),
+            [&all(6.0), &all(42.0)],
+            [&all(1.0), &all(2.0)],
+            [&all(10.0), &all(80.0)],
+            0.5,
+            &bound,
+            1,
+        );
+        assert_eq!(finding.verdict, Verdict::Holds, "{}", finding.measured);
+    }
+}
