@@ -3,9 +3,13 @@
 //!
 //! Objects are found by label and used by id; everything made carries our labels; nothing of others is touched.
 
+mod bodies;
 mod connect;
+mod console;
 mod endpoint;
+mod objects;
 mod refusal;
+mod terminal;
 
 use crate::plan::{ContainerSpec, NetworkSpec, VolumeSpec};
 use async_trait::async_trait;
@@ -13,6 +17,7 @@ use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::mpsc;
 
 /// The engine of a datacenter. Several hosts will have several; today all are the same.
 pub type EngineHandle = Arc<dyn Engine>;
@@ -51,8 +56,8 @@ pub trait Console: Send + Sync {
     async fn about(&self) -> Result<About, EngineError>;
     /// Runs a command in a container, with the caller's streams; the command's exit code.
     async fn exec(&self, container: &str, exec: &ExecSpec) -> Result<i64, EngineError>;
-    /// Copies a container's log to stdout.
-    async fn logs(&self, container: &str, logs: &LogsSpec) -> Result<(), EngineError>;
+    /// Sends a container's log, line by line, until its end or until nobody receives.
+    async fn logs(&self, container: &str, logs: &LogsSpec, lines: mpsc::Sender<LogLine>) -> Result<(), EngineError>;
 }
 
 /// Images of an engine. Archives are Docker-loadable tars.
@@ -177,8 +182,15 @@ pub struct LogsSpec {
     pub follow: bool,
     /// Only the last so many lines.
     pub tail: Option<u64>,
-    /// Put the time before each line.
-    pub timestamps: bool,
+}
+
+/// A line that a container logged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogLine {
+    /// When, by the engine's clock: RFC 3339 with nine digits, so that texts sort as times.
+    pub at: String,
+    /// The line, without its end.
+    pub text: String,
 }
 
 /// An engine call that failed.
