@@ -11,6 +11,8 @@ mod objects;
 mod refusal;
 mod terminal;
 
+pub use crate::manifest::About;
+
 use crate::plan::{ContainerSpec, NetworkSpec, VolumeSpec};
 use async_trait::async_trait;
 use std::collections::BTreeMap;
@@ -135,31 +137,6 @@ pub struct ImageSeen {
     pub labels: BTreeMap<String, String>,
     /// Size, bytes.
     pub size_bytes: u64,
-}
-
-/// What an engine says of itself.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct About {
-    /// Engine version.
-    pub version: String,
-    /// API version agreed on.
-    pub api_version: String,
-    /// Kernel of its host.
-    pub kernel: String,
-    /// Operating system of its host.
-    pub os: String,
-    /// CPU architecture.
-    pub architecture: String,
-    /// CPUs of its host.
-    pub cpus: u32,
-    /// Memory of its host, bytes.
-    pub memory_bytes: u64,
-    /// cgroup version.
-    pub cgroup: String,
-    /// Storage driver.
-    pub storage: String,
-    /// Whether bridged frames pass through netfilter.
-    pub bridge_netfilter: bool,
 }
 
 /// A command to run in a container.

@@ -10,6 +10,7 @@ pub mod claim;
 pub mod document;
 pub mod findings;
 pub mod history;
+pub mod manifest;
 pub mod names;
 pub mod plan;
 pub mod release;

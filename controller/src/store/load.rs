@@ -1,0 +1,78 @@
+//! Reads a run directory back. A last line that was cut short by a kill is left out and told; anything else that is
+//! damaged is an error with its line, since a history with holes must not be judged.
+
+use super::{HISTORY, MANIFEST, StoreError};
+use crate::history::{Event, History};
+use crate::manifest::Manifest;
+use std::fs;
+use std::path::Path;
+
+/// A run, read back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stored {
+    /// What happened.
+    pub history: History,
+    /// What it was made of.
+    pub manifest: Manifest,
+    /// What was left out of the history, for the reader.
+    pub left_out: Option<String>,
+}
+
+/// Reads a run directory.
+///
+/// # Errors
+/// It is none, or a file of it is damaged.
+pub fn load(path: &Path) -> Result<Stored, StoreError> {
+    let not_a_run = |why: String| StoreError::NotARun {
+        path: path.to_owned(),
+        why,
+    };
+    if !path.is_dir() {
+        let why = if path.exists() {
+            "it is not a directory"
+        } else {
+            "there is no such directory"
+        };
+        return Err(not_a_run(why.to_owned()));
+    }
+    let read = |name: &str| {
+        let file = path.join(name);
+        match fs::read(&file) {
+            Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(not_a_run(format!("it has no {name}"))),
+            Err(cause) => Err(StoreError::io("read", &file, cause)),
+        }
+    };
+    let (events, left_out) = events(&read(HISTORY)?).map_err(|(line, cause)| StoreError::Damaged {
+        path: path.join(HISTORY),
+        line,
+        cause,
+    })?;
+    let manifest = serde_json::from_str(&read(MANIFEST)?).map_err(|cause| StoreError::Damaged {
+        path: path.join(MANIFEST),
+        line: cause.line(),
+        cause,
+    })?;
+    Ok(Stored {
+        history: History { events },
+        manifest,
+        left_out,
+    })
+}
+
+/// Events of a history file, and what was left out of it.
+fn events(text: &str) -> Result<(Vec<Event>, Option<String>), (usize, serde_json::Error)> {
+    let (whole, rest) = text.split_at(text.rfind('\n').map_or(0, |end| end + 1));
+    let mut events = Vec::new();
+    for (i, line) in whole.lines().enumerate() {
+        events.push(serde_json::from_str(line).map_err(|cause| (i + 1, cause))?);
+    }
+    let left_out = (!rest.is_empty()).then(|| {
+        let line = events.len() + 1;
+        format!(
+            "line {line} of {HISTORY} is cut short after {} bytes and left out: the run was killed",
+            rest.len()
+        )
+    });
+    Ok((events, left_out))
+}
