@@ -1,12 +1,274 @@
-//! A lab: a plan that is up and ready. Raised whole or not at all, lowered by explicit call on every path.
+//! A lab: a plan that is up and ready. Raised whole or not at all, lowered by an explicit call on every path.
 //!
-//! Intended shape (what `block` and `commands` build on):
-//! - `raise(engine: EngineHandle, plan: Plan, origin: Origin, progress: &Progress) -> Result<Lab, LabError>`: everything made
-//!   concurrently, ready, versions read back and compared; on failure what was made is lowered and the error returned.
-//! - `find(engine, Option<LabName>) -> Result<Lab, LabError>`: attach to a lab that is up (plan read from the relays' label).
-//! - `lab.plan: Plan`, `lab.relay(&DatacenterName) -> &RelayClient`, `lab.probe(&DatacenterName) -> &ProbeClient`,
-//!   `lab.node(&NodeName) -> &PlannedNode`, `lab.servers() -> Vec<history::ServerSeen>`.
-//! - links: `lab.set_delay(a, b, delay_ns)`, `lab.cut(a, b, CutKind)`, `lab.heal(a, b)`, each directed; `both(...)` variants act on
-//!   both directions at one instant (concurrently).
-//! - `lab.wait_ready(deadline)` (also used by blocks after a heal or a re-attachment): replica links up and offsets moving.
-//! - `lab.lower() -> Result<Lowered, LabError>` collects all failures; `sweep(engine, labels)` removes by label.
+//! `raise` makes one, `find` attaches to one that is up, `lower` and `sweep` remove by label. A [`Lab`] value means that
+//! every relay and probe answers and, after `raise`, that every server was ready, in its role, and the version asked for.
+//! Nothing is removed that does not carry our labels. Engine handles are kept per datacenter.
+
+mod engines;
+mod find;
+mod links;
+mod lower;
+mod raise;
+mod ready;
+
+pub use engines::Engines;
+pub use find::{Found, attach, choose, find, labels_of, labs};
+pub use links::LinkSeen;
+pub use lower::{Left, Lowered, sweep};
+pub use raise::raise;
+
+use crate::channel::ChannelError;
+use crate::docker::{EngineError, Refusal};
+use crate::history::ServerSeen;
+use crate::names::{DatacenterName, LabName, NodeName};
+use crate::plan::{Plan, PlannedDatacenter, PlannedNode};
+use crate::probe::ProbeClient;
+use crate::relay::RelayClient;
+use crate::release::VersionMismatch;
+use crate::stop::Signal;
+use std::collections::BTreeMap;
+use std::net::SocketAddrV4;
+use std::time::Duration;
+
+/// A lab that is up.
+pub struct Lab {
+    /// What was made.
+    pub plan: Plan,
+    engines: Engines,
+    relays: BTreeMap<DatacenterName, RelayClient>,
+    probes: BTreeMap<DatacenterName, ProbeClient>,
+    servers: Vec<ServerSeen>,
+    took: Duration,
+}
+
+impl Lab {
+    /// Name of the lab.
+    #[must_use]
+    pub fn name(&self) -> &LabName {
+        &self.plan.lab
+    }
+
+    /// Client of a datacenter's relay.
+    ///
+    /// # Panics
+    /// If the plan has no such datacenter.
+    #[must_use]
+    pub fn relay(&self, datacenter: &DatacenterName) -> &RelayClient {
+        self.relays
+            .get(datacenter)
+            .expect("a lab has a relay in each datacenter of its plan")
+    }
+
+    /// Client of a datacenter's probe.
+    ///
+    /// # Panics
+    /// If the plan has no such datacenter.
+    #[must_use]
+    pub fn probe(&self, datacenter: &DatacenterName) -> &ProbeClient {
+        self.probes
+            .get(datacenter)
+            .expect("a lab has a probe in each datacenter of its plan")
+    }
+
+    /// A datacenter of the plan.
+    ///
+    /// # Panics
+    /// If the plan has no such datacenter.
+    #[must_use]
+    pub fn datacenter(&self, name: &DatacenterName) -> &PlannedDatacenter {
+        self.plan
+            .datacenters
+            .iter()
+            .find(|datacenter| datacenter.name == *name)
+            .expect("the datacenter is in the plan")
+    }
+
+    /// A server of the plan.
+    ///
+    /// # Panics
+    /// If the plan has no such node.
+    #[must_use]
+    pub fn node(&self, name: &NodeName) -> &PlannedNode {
+        self.plan
+            .nodes
+            .iter()
+            .find(|node| node.name == *name)
+            .expect("the node is in the plan")
+    }
+
+    /// Where a server listens.
+    ///
+    /// # Panics
+    /// If the plan has no such node.
+    #[must_use]
+    pub fn target(&self, name: &NodeName) -> SocketAddrV4 {
+        target(self.node(name))
+    }
+
+    /// Live servers with the versions that they report, in the order of the plan.
+    #[must_use]
+    pub fn servers(&self) -> &[ServerSeen] {
+        &self.servers
+    }
+
+    /// Time from the first engine call to ready (after `find`: zero).
+    #[must_use]
+    pub fn took(&self) -> Duration {
+        self.took
+    }
+}
+
+/// Where a server listens.
+#[must_use]
+pub fn target(node: &PlannedNode) -> SocketAddrV4 {
+    SocketAddrV4::new(node.address, node.engine.port())
+}
+
+/// What went wrong with a lab.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// An engine call.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// A relay or probe.
+    #[error(transparent)]
+    Channel(#[from] ChannelError),
+    /// Something did not become ready.
+    #[error("see {what} ready within {:.1} s; last seen: {last}", .waited.as_secs_f64())]
+    NotReady {
+        /// Node, relay or probe with its condition.
+        what: String,
+        /// How long was waited.
+        waited: Duration,
+        /// The last thing seen.
+        last: String,
+    },
+    /// A server is not what its release says.
+    #[error("use node {node}: {mismatch}")]
+    WrongServer {
+        /// The node.
+        node: NodeName,
+        /// Wanted and found.
+        mismatch: VersionMismatch,
+    },
+    /// A server ended while it was waited for.
+    #[error("keep node {node} running: {post_mortem}")]
+    NodeEnded {
+        /// The node.
+        node: NodeName,
+        /// The engine's words on its end.
+        post_mortem: String,
+    },
+    /// Given up because something else failed; the other failure is the one that is reported.
+    #[error("go on after another failure")]
+    Abandoned,
+    /// Somebody asked to stop.
+    #[error("finish: stopped by a signal")]
+    Stopped(Signal),
+    /// No such lab is up.
+    #[error("find {}: {}", .asked.as_ref().map_or("a lab".to_owned(), |lab| format!("lab `{lab}`")), listed(.up))]
+    NoLab {
+        /// Name asked for.
+        asked: Option<LabName>,
+        /// Labs that are up.
+        up: Vec<String>,
+    },
+    /// Several labs are up and none was named.
+    #[error("choose a lab: {} are up: {}", .up.len(), .up.join(", "))]
+    SeveralLabs {
+        /// Labs that are up.
+        up: Vec<String>,
+    },
+    /// A lab of which parts are missing or not running.
+    #[error("use lab `{lab}`: it is not whole: {}", .missing.join(", "))]
+    NotWhole {
+        /// The lab.
+        lab: String,
+        /// What is missing, with its state.
+        missing: Vec<String>,
+    },
+    /// A lab whose plan this program cannot read.
+    #[error("read the plan of lab `{lab}` from {container}: {cause}")]
+    BrokenPlan {
+        /// The lab.
+        lab: String,
+        /// The relay's container.
+        container: String,
+        /// Why.
+        cause: String,
+    },
+    /// A link that the lab does not have.
+    #[error("find link {from}:{to}: the lab has {}", .links.join(", "))]
+    NoLink {
+        /// Sending side.
+        from: String,
+        /// Receiving side.
+        to: String,
+        /// Links of the lab.
+        links: Vec<String>,
+    },
+    /// Removal left something behind.
+    #[error("remove everything: still there: {}", Left::list(.0))]
+    Left(Vec<Left>),
+    /// It failed, and removing what had been made left something behind.
+    #[error("{cause}; then failed to remove everything: still there: {}", Left::list(.left))]
+    FailedAndLeft {
+        /// The failure.
+        cause: Box<LabError>,
+        /// What is still there.
+        left: Vec<Left>,
+    },
+    /// It failed, and whether anything is left is unknown, since the engine cannot be asked.
+    #[error("{cause}; then failed to see what is left: {silent}")]
+    FailedAndUnknown {
+        /// The failure.
+        cause: Box<LabError>,
+        /// Why the engine could not be asked.
+        silent: Box<LabError>,
+    },
+}
+
+impl LabError {
+    /// Whether another choice of subnets could help.
+    #[must_use]
+    pub fn is_overlap(&self) -> bool {
+        matches!(
+            self,
+            Self::Engine(EngineError::Refused {
+                refusal: Refusal::Overlap,
+                ..
+            })
+        )
+    }
+
+    /// What the user can do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Engine(EngineError::Unreachable { hint, .. })
+            | Self::Channel(ChannelError::Attach(EngineError::Unreachable { hint, .. })) => Some(hint.clone()),
+            Self::Engine(EngineError::Refused {
+                refusal: Refusal::Taken,
+                ..
+            }) => Some("is a lab of this name up, or half gone? `testbed down -p NAME` removes it".to_owned()),
+            Self::NoLab { up, .. } if up.is_empty() => Some("testbed up topologies/two-dc.yaml".to_owned()),
+            Self::NoLab { .. } | Self::SeveralLabs { .. } => Some("name one with -p NAME".to_owned()),
+            Self::NotWhole { lab, .. } | Self::BrokenPlan { lab, .. } => {
+                Some(format!("testbed down -p {lab}, then up again"))
+            }
+            Self::WrongServer { .. } => Some("`testbed images list` shows which image a release uses".to_owned()),
+            Self::Left(_) => Some("run the same command again, or `testbed down --all`".to_owned()),
+            Self::FailedAndLeft { cause, .. } | Self::FailedAndUnknown { cause, .. } => cause
+                .hint()
+                .or_else(|| Some("`testbed down -p NAME` removes what is left".to_owned())),
+            _ => None,
+        }
+    }
+}
+
+fn listed(up: &[String]) -> String {
+    match up {
+        [] => "none is up".to_owned(),
+        _ => format!("up: {}", up.join(", ")),
+    }
+}

@@ -14,17 +14,21 @@ pub mod manifest;
 pub mod names;
 pub mod plan;
 pub mod release;
+pub mod replication;
 pub mod report;
 pub mod stats;
 pub mod topology;
 
 // -- does: engine, containers, files, time --
 pub mod block;
+pub mod channel;
 pub mod docker;
 pub mod image;
 pub mod lab;
 pub mod probe;
+pub mod progress;
 pub mod relay;
+pub mod stop;
 pub mod store;
 
 // -- chains the stages --

@@ -22,6 +22,8 @@ pub const LABEL_RUN: &str = "testbed.run";
 pub const LABEL_TOPOLOGY: &str = "testbed.topology";
 /// Label on every container of a lab: the lab's whole plan as JSON is on the relays only.
 pub const LABEL_PLAN: &str = "testbed.plan";
+/// Label: number drawn by the call that made an object, so that a failed call removes its own work and nothing else.
+pub const LABEL_RAISE: &str = "testbed.raise";
 /// Label on an image of ours: hash of the recipe it was built from.
 pub const LABEL_RECIPE: &str = "testbed.recipe";
 

@@ -1,5 +1,55 @@
-//! Client of a relay: orders out, its own answers back, over the container's stdin and stdout. Skips answers to others'
-//! orders (several controllers can be attached at once); never times anything through this channel.
-//!
-//! Intended shape: `RelayClient::attach(engine, container, deadline) -> Result<RelayClient, ChannelError>`,
-//! `client.order(RelayOrder) -> Result<RelayStatus, ChannelError>` (`&self`, callable concurrently), and dropping it detaches.
+//! Client of a relay: orders out, its own answers back, over the container's stdin and stdout (see `channel`).
+//! Cheap to clone, callable concurrently; dropping the last clone detaches and leaves the relay as it is.
+
+use crate::channel::{Channel, ChannelError};
+use crate::docker::EngineHandle;
+use std::time::Duration;
+use tokio::time::Instant;
+use wire::{FromRelay, RelayOrder, RelayStatus, ToRelay};
+
+/// Limit of one order: a relay answers in well under a millisecond, a busy host gets the rest.
+const ORDER: Duration = Duration::from_secs(5);
+
+/// A relay that can be given orders.
+#[derive(Clone)]
+pub struct RelayClient {
+    channel: Channel,
+}
+
+impl RelayClient {
+    /// Attaches to a relay's container; the relay may still be starting.
+    ///
+    /// # Errors
+    /// The engine refused, or was silent until `deadline`.
+    pub async fn attach(engine: EngineHandle, container: &str, deadline: Duration) -> Result<Self, ChannelError> {
+        Ok(Self {
+            channel: Channel::attach(engine, container, deadline).await?,
+        })
+    }
+
+    /// Gives an order; the relay's state right after it.
+    ///
+    /// # Errors
+    /// The relay refused it, ended, or did not answer in time.
+    pub async fn order(&self, order: RelayOrder) -> Result<RelayStatus, ChannelError> {
+        self.order_within(order, ORDER).await
+    }
+
+    /// As [`order`](Self::order) with another limit: the first order also waits for the relay's start.
+    ///
+    /// # Errors
+    /// The relay refused it, ended, or did not answer in time.
+    pub async fn order_within(&self, order: RelayOrder, limit: Duration) -> Result<RelayStatus, ChannelError> {
+        let deadline = Instant::now() + limit;
+        let id = fastrand::u64(..);
+        let shown = serde_json::to_string(&order).expect("an order is always JSON");
+        let line = serde_json::to_string(&ToRelay { id, order }).expect("an order is always JSON");
+        let mut pending = self.channel.send(id, shown, line, deadline).await?;
+        let answer = pending.next(deadline).await?;
+        match serde_json::from_str::<FromRelay>(&answer) {
+            Ok(FromRelay { result: Ok(status), .. }) => Ok(status),
+            Ok(FromRelay { result: Err(cause), .. }) => Err(pending.refused(cause)),
+            Err(_) => Err(pending.strange(&answer)),
+        }
+    }
+}

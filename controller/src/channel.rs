@@ -1,0 +1,328 @@
+//! Orders and answers over the stdin and stdout of a container's main process: one JSON line each way, matched by id.
+//!
+//! Several controllers can be attached to one container at once and each sees every answer: ids are drawn at random,
+//! answers to others are skipped, lines that are no answers are kept to be shown in errors. Reader and writer are
+//! separate tasks, since writing without reading stalls for good once both pipes are full. Everything has a deadline.
+//! Nothing is ever timed through this channel: the programs in the containers stamp for themselves.
+
+use crate::docker::{Attached, EngineError, EngineHandle};
+use std::collections::{HashMap, VecDeque};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, timeout_at};
+use wire::Id;
+
+/// Longest line accepted; the samples of a long load take some megabytes.
+const LONGEST_LINE: u64 = 256 << 20;
+/// Lines that were no answers, kept for errors.
+const HEARD_LINES: usize = 8;
+/// Characters of each that are kept.
+const HEARD_CHARS: usize = 400;
+/// Orders written but not yet taken by the pipe.
+const QUEUED_ORDERS: usize = 32;
+/// Answers to one order not yet read (`Watching` and the last one).
+const QUEUED_ANSWERS: usize = 4;
+/// Limit of asking the engine why a container ended.
+const POST_MORTEM: Duration = Duration::from_secs(5);
+
+/// An order that brought no usable answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ChannelError {
+    /// The engine refused to attach.
+    #[error(transparent)]
+    Attach(#[from] EngineError),
+    /// No answer in time.
+    #[error("hear from {container} within {} after `{order}`{heard}", seconds(*.waited))]
+    Deadline {
+        /// Docker name of the container.
+        container: String,
+        /// The order, shortened.
+        order: String,
+        /// How long was waited.
+        waited: Duration,
+        /// What else it said on stdout (empty: nothing).
+        heard: String,
+    },
+    /// The container ended, or its streams did.
+    #[error("hear from {container} after `{order}`: it ended ({post_mortem}){heard}")]
+    Ended {
+        /// Docker name of the container.
+        container: String,
+        /// The order, shortened.
+        order: String,
+        /// The engine's words on its end.
+        post_mortem: String,
+        /// What else it said on stdout (empty: nothing).
+        heard: String,
+    },
+    /// The program refused the order.
+    #[error("have {container} do `{order}`: {cause}")]
+    Refused {
+        /// Docker name of the container.
+        container: String,
+        /// The order, shortened.
+        order: String,
+        /// Its words.
+        cause: String,
+    },
+    /// The answer is none that this order can have: the program's version is not ours.
+    #[error("understand {container}'s answer to `{order}`: {answer}")]
+    Strange {
+        /// Docker name of the container.
+        container: String,
+        /// The order, shortened.
+        order: String,
+        /// The answer, shortened.
+        answer: String,
+    },
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.1} s", time.as_secs_f64())
+}
+
+/// A line to one program, and the answers to it.
+#[derive(Clone)]
+pub struct Channel {
+    line: Arc<Line>,
+}
+
+/// One attachment; the last owner detaches.
+struct Line {
+    container: String,
+    engine: EngineHandle,
+    orders: mpsc::Sender<String>,
+    ears: Arc<Mutex<Ears>>,
+    tasks: [AbortHandle; 2],
+}
+
+/// What the reader task shares with those who wait.
+#[derive(Default)]
+struct Ears {
+    waiting: HashMap<Id, mpsc::Sender<String>>,
+    heard: VecDeque<String>,
+    ended: bool,
+}
+
+/// An order that was sent; answers to it are read here.
+pub struct Pending {
+    line: Arc<Line>,
+    id: Id,
+    order: String,
+    answers: mpsc::Receiver<String>,
+    since: Instant,
+}
+
+impl Channel {
+    /// Attaches to a container's main process. Works before and after its start; nothing is asked yet.
+    ///
+    /// # Errors
+    /// The engine's refusal, or its silence until `deadline`.
+    pub async fn attach(engine: EngineHandle, container: &str, deadline: Duration) -> Result<Self, ChannelError> {
+        let attached = tokio::time::timeout(deadline, engine.attach(container))
+            .await
+            .map_err(|_| ChannelError::Deadline {
+                container: container.to_owned(),
+                order: "attach".to_owned(),
+                waited: deadline,
+                heard: String::new(),
+            })??;
+        let Attached { stdin, stdout } = attached;
+        let ears = Arc::new(Mutex::new(Ears::default()));
+        let (orders, queued) = mpsc::channel(QUEUED_ORDERS);
+        let reader = tokio::spawn(listen(stdout, Arc::clone(&ears))).abort_handle();
+        let writer = tokio::spawn(speak(stdin, queued)).abort_handle();
+        Ok(Self {
+            line: Arc::new(Line {
+                container: container.to_owned(),
+                engine,
+                orders,
+                ears,
+                tasks: [reader, writer],
+            }),
+        })
+    }
+
+    /// Docker name of the container at the other end.
+    #[must_use]
+    pub fn container(&self) -> &str {
+        &self.line.container
+    }
+
+    /// Sends an order, given as one line of JSON that carries `id`.
+    ///
+    /// # Errors
+    /// The container ended, or takes no orders until `deadline`.
+    pub async fn send(&self, id: Id, order: String, json: String, deadline: Instant) -> Result<Pending, ChannelError> {
+        let (sender, answers) = mpsc::channel(QUEUED_ANSWERS);
+        let pending = Pending {
+            line: Arc::clone(&self.line),
+            id,
+            order,
+            answers,
+            since: Instant::now(),
+        };
+        {
+            let mut ears = lock(&self.line.ears);
+            // Once ended nobody would ever drop the sender: let `next` see the end at once.
+            if !ears.ended {
+                ears.waiting.insert(id, sender);
+            }
+        }
+        match timeout_at(deadline, self.line.orders.send(json)).await {
+            Ok(Ok(())) => Ok(pending),
+            Ok(Err(_)) => Err(pending.ended().await),
+            Err(_) => Err(pending.late()),
+        }
+    }
+}
+
+impl Pending {
+    /// The next answer, as JSON text.
+    ///
+    /// # Errors
+    /// None until `deadline`, or the container ended.
+    pub async fn next(&mut self, deadline: Instant) -> Result<String, ChannelError> {
+        match timeout_at(deadline, self.answers.recv()).await {
+            Ok(Some(answer)) => Ok(answer),
+            Ok(None) => Err(self.ended().await),
+            Err(_) => Err(self.late()),
+        }
+    }
+
+    /// The program said no.
+    #[must_use]
+    pub fn refused(&self, cause: String) -> ChannelError {
+        ChannelError::Refused {
+            container: self.line.container.clone(),
+            order: self.order.clone(),
+            cause,
+        }
+    }
+
+    /// The program said something else.
+    #[must_use]
+    pub fn strange(&self, answer: &str) -> ChannelError {
+        ChannelError::Strange {
+            container: self.line.container.clone(),
+            order: self.order.clone(),
+            answer: shortened(answer),
+        }
+    }
+
+    fn late(&self) -> ChannelError {
+        ChannelError::Deadline {
+            container: self.line.container.clone(),
+            order: self.order.clone(),
+            waited: self.since.elapsed(),
+            heard: self.heard(),
+        }
+    }
+
+    async fn ended(&self) -> ChannelError {
+        let asked = self.line.engine.post_mortem(&self.line.container);
+        let post_mortem = match tokio::time::timeout(POST_MORTEM, asked).await {
+            Ok(Ok(text)) => text,
+            Ok(Err(error)) => format!("failed to {error}"),
+            Err(_) => "the engine does not say why".to_owned(),
+        };
+        ChannelError::Ended {
+            container: self.line.container.clone(),
+            order: self.order.clone(),
+            post_mortem,
+            heard: self.heard(),
+        }
+    }
+
+    fn heard(&self) -> String {
+        let ears = lock(&self.line.ears);
+        if ears.heard.is_empty() {
+            return String::new();
+        }
+        let lines: Vec<&str> = ears.heard.iter().map(String::as_str).collect();
+        format!("; it said: {}", lines.join(" | "))
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        lock(&self.line.ears).waiting.remove(&self.id);
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}
+
+fn lock(ears: &Mutex<Ears>) -> MutexGuard<'_, Ears> {
+    // A panic while it was held leaves maps and queues that are still whole.
+    ears.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// An order or answer as errors show it.
+pub(crate) fn shortened(text: &str) -> String {
+    let text = text.trim();
+    match text.char_indices().nth(HEARD_CHARS) {
+        Some((cut, _)) => format!("{}...", &text[..cut]),
+        None => text.to_owned(),
+    }
+}
+
+async fn listen(stdout: Pin<Box<dyn AsyncRead + Send>>, ears: Arc<Mutex<Ears>>) {
+    #[derive(serde::Deserialize)]
+    struct Head {
+        id: Id,
+    }
+    let mut stdout = BufReader::with_capacity(64 << 10, stdout);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let read = (&mut stdout).take(LONGEST_LINE).read_until(b'\n', &mut line).await;
+        if !matches!(read, Ok(1..)) {
+            break;
+        }
+        let text = String::from_utf8_lossy(&line);
+        // The first line after attaching can be the rest of an answer to somebody else: kept, not an error.
+        match serde_json::from_str::<Head>(&text) {
+            Ok(Head { id }) => {
+                let waiting = lock(&ears).waiting.get(&id).cloned();
+                if let Some(waiting) = waiting {
+                    // Fails if nobody waits any more, or a program answers again and again: both are not ours to keep.
+                    let _ = waiting.try_send(text.into_owned());
+                }
+            }
+            Err(_) if text.trim().is_empty() => {}
+            Err(_) => {
+                let mut ears = lock(&ears);
+                if ears.heard.len() == HEARD_LINES {
+                    ears.heard.pop_front();
+                }
+                ears.heard.push_back(shortened(&text));
+            }
+        }
+    }
+    let mut ears = lock(&ears);
+    ears.ended = true;
+    ears.waiting.clear();
+}
+
+async fn speak(mut stdin: Pin<Box<dyn AsyncWrite + Send>>, mut orders: mpsc::Receiver<String>) {
+    while let Some(mut order) = orders.recv().await {
+        order.push('\n');
+        let written = async {
+            stdin.write_all(order.as_bytes()).await?;
+            stdin.flush().await
+        };
+        if written.await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The engine of each datacenter. On one host they are all the same; nothing else in `lab` knows that.
+
+use crate::docker::EngineHandle;
+use crate::names::{DatacenterName, LABEL_DATACENTER};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Engines of a lab.
+#[derive(Clone)]
+pub struct Engines {
+    /// Where objects of no datacenter live, and datacenters that name no engine.
+    home: EngineHandle,
+    /// Datacenters that live elsewhere.
+    away: BTreeMap<DatacenterName, EngineHandle>,
+}
+
+impl From<EngineHandle> for Engines {
+    fn from(home: EngineHandle) -> Self {
+        Self {
+            home,
+            away: BTreeMap::new(),
+        }
+    }
+}
+
+impl Engines {
+    /// The engine of a datacenter.
+    #[must_use]
+    pub fn of(&self, datacenter: &DatacenterName) -> &EngineHandle {
+        self.away.get(datacenter).unwrap_or(&self.home)
+    }
+
+    /// The engine of an object with these labels.
+    #[must_use]
+    pub fn of_labels(&self, labels: &BTreeMap<String, String>) -> &EngineHandle {
+        let datacenter = labels
+            .get(LABEL_DATACENTER)
+            .and_then(|name| DatacenterName::new(name).ok());
+        datacenter.map_or(&self.home, |datacenter| self.of(&datacenter))
+    }
+
+    /// Each engine once.
+    #[must_use]
+    pub fn all(&self) -> Vec<EngineHandle> {
+        let mut all = vec![Arc::clone(&self.home)];
+        for engine in self.away.values() {
+            if !all.iter().any(|known| Arc::ptr_eq(known, engine)) {
+                all.push(Arc::clone(engine));
+            }
+        }
+        all
+    }
+}

@@ -1,0 +1,147 @@
+//! Removal: of a lab that is up, of what a failed `raise` made, of what an earlier command left. By label only.
+//!
+//! Never stops at the first failure: it goes on with the rest, tries again what can be tried again, and returns what is
+//! still there. Containers first, since networks and volumes cannot go before them.
+
+use super::{Engines, Lab, LabError, find};
+use crate::docker::{EngineHandle, Object, Sort};
+use futures_util::StreamExt;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// Removals under way at once.
+const AT_ONCE: usize = 16;
+/// Rounds of listing and removing before what is left is reported.
+const ROUNDS: u32 = 8;
+/// Pause before the second round, doubled for each further one (6 s in all): a network can be in use for a moment after
+/// its containers are gone.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What was removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lowered {
+    /// Number of objects.
+    pub removed: usize,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// An object that could not be removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Left {
+    /// What it is.
+    pub sort: Sort,
+    /// Docker name.
+    pub name: String,
+    /// The engine's last words on it.
+    pub cause: String,
+}
+
+impl Left {
+    /// As errors list them.
+    pub(super) fn list(left: &[Self]) -> String {
+        let each = left.iter().map(|left| {
+            let sort = match left.sort {
+                Sort::Container => "container",
+                Sort::Network => "network",
+                Sort::Volume => "volume",
+            };
+            format!("{sort} {} ({})", left.name, left.cause)
+        });
+        each.collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Lab {
+    /// Removes the lab.
+    ///
+    /// # Errors
+    /// What is still there, with reasons.
+    pub async fn lower(self) -> Result<Lowered, LabError> {
+        sweep(&self.engines, &find::labels_of(Some(&self.plan.lab))).await
+    }
+}
+
+/// Removes everything that carries all of these labels; nothing there is success.
+///
+/// # Errors
+/// What is still there, with reasons; an engine that cannot even list.
+///
+/// # Panics
+/// Without labels: that would be everything.
+pub async fn sweep(engines: &Engines, labels: &BTreeMap<String, String>) -> Result<Lowered, LabError> {
+    assert!(!labels.is_empty(), "a removal names at least one label");
+    let begun = Instant::now();
+    let mut removed = 0;
+    let mut left = Vec::new();
+    let mut silent = None;
+    for engine in engines.all() {
+        match sweep_engine(&engine, labels).await {
+            Ok((gone, remaining)) => {
+                removed += gone;
+                left.extend(remaining);
+            }
+            Err(error) => silent = Some(error),
+        }
+    }
+    match silent {
+        Some(error) => Err(error),
+        None if left.is_empty() => Ok(Lowered {
+            removed,
+            took: begun.elapsed(),
+        }),
+        None => Err(LabError::Left(left)),
+    }
+}
+
+/// Lists and removes until a list is empty: what a call under way still made is seen by the next one.
+async fn sweep_engine(
+    engine: &EngineHandle,
+    labels: &BTreeMap<String, String>,
+) -> Result<(usize, Vec<Left>), LabError> {
+    let mut removed = 0;
+    let mut pause = PAUSE;
+    let mut left = Vec::new();
+    for round in 0..ROUNDS {
+        // Without a failure the next list follows at once.
+        if round > 0 && !left.is_empty() {
+            tokio::time::sleep(pause).await;
+            pause *= 2;
+        }
+        let listed = match engine.list(labels).await {
+            Ok(listed) => listed,
+            Err(error) if round + 1 == ROUNDS => return Err(error.into()),
+            Err(error) => {
+                left = vec![Left {
+                    sort: Sort::Container,
+                    name: "?".to_owned(),
+                    cause: error.to_string(),
+                }];
+                continue;
+            }
+        };
+        if listed.is_empty() {
+            return Ok((removed, Vec::new()));
+        }
+        let wanted = listed.len();
+        let (containers, others): (Vec<_>, Vec<_>) =
+            listed.into_iter().partition(|object| object.sort == Sort::Container);
+        left = remove_all(engine, containers).await;
+        left.extend(remove_all(engine, others).await);
+        removed += wanted - left.len();
+    }
+    Ok((removed, left))
+}
+
+async fn remove_all(engine: &EngineHandle, objects: Vec<Object>) -> Vec<Left> {
+    let removals = objects.into_iter().map(|object| async move {
+        let error = engine.remove(&object).await.err()?;
+        Some(Left {
+            sort: object.sort,
+            name: object.name,
+            cause: error.to_string(),
+        })
+    });
+    let outcomes = futures_util::stream::iter(removals).buffer_unordered(AT_ONCE);
+    outcomes.filter_map(std::future::ready).collect().await
+}

@@ -1,0 +1,344 @@
+//! Makes a lab whole or not at all. Networks and volumes first, then all containers at once, each with the conditions
+//! that its start waits for; a failure or a wish to stop lets calls under way end and then removes what was made.
+//!
+//! Relays and primaries run before replicas start: Redis tries a refused or lost first connection again only after a
+//! second. What this call made is known by a label of its own, so that a lab of the same name is never touched.
+
+use super::ready::{Asker, Bounds};
+use super::{Engines, Lab, LabError, lower};
+use crate::docker::EngineError;
+use crate::history::ServerSeen;
+use crate::names::{DatacenterName, Kind, LABEL_RAISE, NodeName};
+use crate::plan::{ContainerSpec, NetworkSpec, Plan, PlannedDatacenter, PlannedNode, VolumeSpec};
+use crate::probe::ProbeClient;
+use crate::progress::Progress;
+use crate::relay::RelayClient;
+use crate::stop::Stop;
+use crate::topology::Role;
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Semaphore, SetOnce};
+use tokio::time::timeout_at;
+use wire::{ProbeOrder, RelayOrder};
+
+/// Engine calls under way at once.
+const AT_ONCE: usize = 12;
+
+/// Makes a lab and waits until it is ready.
+///
+/// # Errors
+/// The first failure, after everything that was made is gone again; or the failure and what could not be removed.
+pub async fn raise(
+    engines: Engines,
+    plan: Plan,
+    progress: &Progress,
+    stop: &Stop,
+    limit: Duration,
+) -> Result<Lab, LabError> {
+    let token = format!("{:016x}", fastrand::u64(..));
+    stop.advise(format!("`testbed down -p {}` removes what was made", plan.lab));
+    let site = Site::new(&engines, &plan, progress, Bounds::from_now(limit));
+    let marked = stamped(&plan, &token);
+    let outcome = {
+        let mut work = std::pin::pin!(site.build(&marked));
+        tokio::select! {
+            outcome = &mut work => outcome,
+            signal = stop.stopped() => {
+                site.bounds.halt.cancel();
+                // Calls under way end first: what they make must be known to be removed.
+                let _ = work.await;
+                Err(LabError::Stopped(signal))
+            }
+        }
+    };
+    match outcome {
+        Ok(()) => {
+            let took = site.bounds.begun.elapsed();
+            let Finished {
+                relays,
+                probes,
+                servers,
+            } = site.finished();
+            Ok(Lab {
+                relays,
+                probes,
+                servers,
+                took,
+                engines,
+                plan,
+            })
+        }
+        Err(cause) => {
+            progress.step("failed: removing what was made");
+            let made = BTreeMap::from([(LABEL_RAISE.to_owned(), token)]);
+            match lower::sweep(&engines, &made).await {
+                Ok(_) => Err(cause),
+                Err(LabError::Left(left)) => Err(LabError::FailedAndLeft {
+                    cause: Box::new(cause),
+                    left,
+                }),
+                Err(silent) => Err(LabError::FailedAndUnknown {
+                    cause: Box::new(cause),
+                    silent: Box::new(silent),
+                }),
+            }
+        }
+    }
+}
+
+/// The plan with this call's own label on every object.
+fn stamped(plan: &Plan, token: &str) -> Plan {
+    let mut plan = plan.clone();
+    let stamp = |labels: &mut BTreeMap<String, String>| {
+        labels.insert(LABEL_RAISE.to_owned(), token.to_owned());
+    };
+    plan.networks.iter_mut().for_each(|network| stamp(&mut network.labels));
+    plan.volumes.iter_mut().for_each(|volume| stamp(&mut volume.labels));
+    plan.containers
+        .iter_mut()
+        .for_each(|container| stamp(&mut container.labels));
+    plan
+}
+
+/// A part of the work; all parts of a phase run at once.
+type Step<'a, T> = BoxFuture<'a, Result<T, LabError>>;
+
+/// Where a lab is being made: what there is so far, and what others wait for.
+struct Site<'a> {
+    engines: &'a Engines,
+    plan: &'a Plan,
+    progress: &'a Progress,
+    bounds: Bounds,
+    calls: Semaphore,
+    /// Containers whose start the engine has confirmed, by Docker name.
+    started: BTreeMap<String, SetOnce<()>>,
+    relays: BTreeMap<DatacenterName, SetOnce<RelayClient>>,
+    probes: BTreeMap<DatacenterName, SetOnce<ProbeClient>>,
+    servers: BTreeMap<NodeName, SetOnce<ServerSeen>>,
+}
+
+impl<'a> Site<'a> {
+    fn new(engines: &'a Engines, plan: &'a Plan, progress: &'a Progress, bounds: Bounds) -> Self {
+        let datacenters = || plan.datacenters.iter().map(|datacenter| datacenter.name.clone());
+        let containers = plan.containers.iter();
+        Self {
+            engines,
+            plan,
+            progress,
+            bounds,
+            calls: Semaphore::new(AT_ONCE),
+            started: containers.map(|spec| (spec.name.clone(), SetOnce::new())).collect(),
+            relays: datacenters().map(|name| (name, SetOnce::new())).collect(),
+            probes: datacenters().map(|name| (name, SetOnce::new())).collect(),
+            servers: plan
+                .nodes
+                .iter()
+                .map(|node| (node.name.clone(), SetOnce::new()))
+                .collect(),
+        }
+    }
+
+    async fn build(&self, stamped: &Plan) -> Result<(), LabError> {
+        let networks = stamped.networks.iter().map(|spec| self.network(spec));
+        let volumes = stamped.volumes.iter().map(|spec| self.volume(spec));
+        let ids: BTreeMap<String, String> = self
+            .together(networks.chain(volumes))
+            .await?
+            .into_iter()
+            .flatten()
+            .collect();
+        self.progress.step(format_args!("{} networks made", ids.len()));
+
+        let containers = stamped.containers.iter().map(|spec| self.container(spec, &ids));
+        self.together(containers).await?;
+        let (containers, servers) = (stamped.containers.len(), self.servers.len());
+        self.progress
+            .step(format_args!("{containers} containers run, {servers} servers answer"));
+
+        let primaries = self.plan.nodes.iter().filter(|node| node.role == Role::Primary);
+        self.together(primaries.map(|primary| -> Step<'_, ()> { Box::pin(self.acknowledged(primary)) }))
+            .await?;
+        Ok(())
+    }
+
+    /// Runs all steps at once; after the first failure the others are waited for, since what they make must be known.
+    async fn together<'s, T>(&self, steps: impl Iterator<Item = Step<'s, T>>) -> Result<Vec<T>, LabError> {
+        let mut running: FuturesUnordered<Step<'s, T>> = steps.collect();
+        let mut done = Vec::new();
+        let mut first = None;
+        while let Some(outcome) = running.next().await {
+            match outcome {
+                Ok(value) => done.push(value),
+                Err(error) => {
+                    self.bounds.halt.cancel();
+                    if matches!(first, None | Some(LabError::Abandoned)) {
+                        first = Some(error);
+                    }
+                }
+            }
+        }
+        first.map_or(Ok(done), Err)
+    }
+
+    fn network<'s>(&'s self, spec: &'s NetworkSpec) -> Step<'s, Option<(String, String)>> {
+        Box::pin(async move {
+            let engine = self.engines.of_labels(&spec.labels);
+            let made = self.call(&spec.name, engine.create_network(spec)).await?;
+            Ok(Some((spec.name.clone(), made.id)))
+        })
+    }
+
+    fn volume<'s>(&'s self, spec: &'s VolumeSpec) -> Step<'s, Option<(String, String)>> {
+        Box::pin(async move {
+            let engine = self.engines.of_labels(&spec.labels);
+            self.call(&spec.name, engine.create_volume(spec)).await?;
+            Ok(None)
+        })
+    }
+
+    fn container<'s>(&'s self, spec: &'s ContainerSpec, networks: &'s BTreeMap<String, String>) -> Step<'s, ()> {
+        Box::pin(async move {
+            let engine = self.engines.of_labels(&spec.labels);
+            let made = self.call(&spec.name, engine.create_container(spec, networks)).await?;
+            self.turn(spec).await?;
+            self.call(&spec.name, engine.start(&made.id)).await?;
+            set(self.started.get(&spec.name), ());
+            self.answers(spec).await
+        })
+    }
+
+    /// Waits until a container may start: relays at once, servers and probes behind them, a replica when what it
+    /// replicates from is ready and the relays on its way are.
+    async fn turn(&self, spec: &ContainerSpec) -> Result<(), LabError> {
+        if spec.kind == Kind::Relay {
+            return Ok(());
+        }
+        for relay in self.plan.datacenters.iter().map(|datacenter| &datacenter.relay) {
+            self.wait(self.started.get(relay)).await?;
+        }
+        let node = self.plan.nodes.iter().find(|node| node.container == spec.name);
+        if let Some(Role::ReplicaOf(upstream)) = node.map(|node| &node.role) {
+            for relay in self.relays.values() {
+                self.wait(Some(relay)).await?;
+            }
+            self.wait(self.servers.get(upstream)).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until what runs in a container is ready, and lets those know who wait for it.
+    async fn answers(&self, spec: &ContainerSpec) -> Result<(), LabError> {
+        let mut datacenters = self.plan.datacenters.iter();
+        match spec.kind {
+            Kind::Relay => {
+                let datacenter = datacenters.find(|datacenter| datacenter.relay == spec.name);
+                self.relay(datacenter.expect("a relay belongs to a datacenter")).await
+            }
+            Kind::Probe => {
+                let datacenter = datacenters.find(|datacenter| datacenter.probe == spec.name);
+                self.probe(datacenter.expect("a probe belongs to a datacenter")).await
+            }
+            _ => {
+                let node = self.plan.nodes.iter().find(|node| node.container == spec.name);
+                let node = node.expect("a container that is neither relay nor probe is a node");
+                let probe = self.wait(self.probes.get(&node.datacenter)).await?;
+                let seen = self.asker(probe).server(node, &self.bounds).await?;
+                set(self.servers.get(&node.name), seen);
+                Ok(())
+            }
+        }
+    }
+
+    async fn relay(&self, datacenter: &PlannedDatacenter) -> Result<(), LabError> {
+        let engine = Arc::clone(self.engines.of(&datacenter.name));
+        let client = RelayClient::attach(engine, &datacenter.relay, self.bounds.left()).await?;
+        let first = client.order_within(RelayOrder::Show, self.bounds.left());
+        self.unless_halted(first).await??;
+        set(self.relays.get(&datacenter.name), client);
+        Ok(())
+    }
+
+    async fn probe(&self, datacenter: &PlannedDatacenter) -> Result<(), LabError> {
+        let engine = Arc::clone(self.engines.of(&datacenter.name));
+        let client = ProbeClient::attach(engine, &datacenter.probe, self.bounds.left()).await?;
+        let first = client.order(ProbeOrder::Hello, self.bounds.left());
+        self.unless_halted(first).await??;
+        set(self.probes.get(&datacenter.name), client);
+        Ok(())
+    }
+
+    async fn acknowledged(&self, primary: &PlannedNode) -> Result<(), LabError> {
+        let probe = self.wait(self.probes.get(&primary.datacenter)).await?;
+        self.asker(probe).waitable(primary, &self.bounds).await
+    }
+
+    fn asker(&self, probe: &'a ProbeClient) -> Asker<'_> {
+        Asker {
+            plan: self.plan,
+            engines: self.engines,
+            probe,
+        }
+    }
+
+    /// An engine call in its turn. It is not broken off when something else fails: what it makes must be known.
+    async fn call<T>(&self, object: &str, call: impl Future<Output = Result<T, EngineError>>) -> Result<T, LabError> {
+        let turn = self.unless_halted(self.calls.acquire()).await?;
+        let _turn = turn.expect("the queue of calls is never closed");
+        if self.bounds.halt.is_cancelled() {
+            return Err(LabError::Abandoned);
+        }
+        match timeout_at(self.bounds.deadline, call).await {
+            Ok(outcome) => Ok(outcome?),
+            Err(_) => Err(LabError::NotReady {
+                what: format!("{object} (the engine's answer)"),
+                waited: self.bounds.begun.elapsed(),
+                last: "no answer".to_owned(),
+            }),
+        }
+    }
+
+    async fn wait<'s, T>(&self, awaited: Option<&'s SetOnce<T>>) -> Result<&'s T, LabError> {
+        let awaited = awaited.expect("what is waited for is in the plan");
+        self.unless_halted(awaited.wait()).await
+    }
+
+    async fn unless_halted<T>(&self, work: impl Future<Output = T>) -> Result<T, LabError> {
+        tokio::select! {
+            biased;
+            () = self.bounds.halt.cancelled() => Err(LabError::Abandoned),
+            outcome = work => Ok(outcome),
+        }
+    }
+
+    /// What a finished site leaves behind.
+    fn finished(self) -> Finished {
+        fn all<K: Ord, V>(of: BTreeMap<K, SetOnce<V>>) -> BTreeMap<K, V> {
+            let taken = of.into_iter();
+            taken
+                .map(|(name, value)| (name, value.into_inner().expect("a finished site has everything")))
+                .collect()
+        }
+        let mut servers = all(self.servers);
+        let nodes = self.plan.nodes.iter();
+        Finished {
+            relays: all(self.relays),
+            probes: all(self.probes),
+            servers: nodes.filter_map(|node| servers.remove(&node.name)).collect(),
+        }
+    }
+}
+
+struct Finished {
+    relays: BTreeMap<DatacenterName, RelayClient>,
+    probes: BTreeMap<DatacenterName, ProbeClient>,
+    servers: Vec<ServerSeen>,
+}
+
+fn set<T>(slot: Option<&SetOnce<T>>, value: T) {
+    let slot = slot.expect("what is made is in the plan");
+    assert!(slot.set(value).is_ok(), "everything is made once");
+}

@@ -1,0 +1,41 @@
+//! What a command is doing, on stderr: one plain line per step with the time since the command began. Results never
+//! come here, and `--quiet` silences it.
+
+use std::time::Instant;
+
+/// Where steps are told.
+#[derive(Debug, Clone)]
+pub struct Progress {
+    begun: Instant,
+    quiet: bool,
+}
+
+impl Progress {
+    /// Starts the clock.
+    #[must_use]
+    pub fn new(quiet: bool) -> Self {
+        Self {
+            begun: Instant::now(),
+            quiet,
+        }
+    }
+
+    /// One that says nothing.
+    #[must_use]
+    pub fn silent() -> Self {
+        Self::new(true)
+    }
+
+    /// Tells one step.
+    pub fn step(&self, text: impl std::fmt::Display) {
+        if !self.quiet {
+            eprintln!("[{:6.2} s] {text}", self.begun.elapsed().as_secs_f64());
+        }
+    }
+
+    /// Time since the command began.
+    #[must_use]
+    pub fn elapsed(&self) -> std::time::Duration {
+        self.begun.elapsed()
+    }
+}
