@@ -121,3 +121,86 @@ fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Cursor;
+    use std::time::Duration;
+    use wire::ProbeAnswer;
+
+    fn answers_to(input: impl Into<Vec<u8>>) -> Receiver<FromProbe> {
+        let (answers, queue) = channel();
+        read_orders(&mut Cursor::new(input.into()), &answers);
+        queue
+    }
+
+    fn next(queue: &Receiver<FromProbe>) -> FromProbe {
+        queue.recv_timeout(Duration::from_secs(20)).unwrap()
+    }
+
+    #[test]
+    fn hello_is_answered_with_its_id_also_without_a_last_newline() {
+        let queue = answers_to(r#"{"id":18446744073709551615,"order":"hello"}"#);
+        let FromProbe {
+            id,
+            result: Ok(ProbeAnswer::Hello { version, .. }),
+        } = next(&queue)
+        else {
+            panic!("no hello")
+        };
+        assert_eq!((id, version.as_str()), (u64::MAX, env!("CARGO_PKG_VERSION")));
+    }
+
+    #[test]
+    fn malformed_lines_are_answered_and_do_not_end_the_reading() {
+        let input = b"rubbish\n\n\xff\xfe\n{\"id\":5,\"order\":{\"dance\":{}}}\n{\"id\":6,\"order\":\"hello\"}\n";
+        let queue = answers_to(*input);
+        let mut ids: Vec<_> = (0..4)
+            .map(|_| next(&queue))
+            .map(|answer| (answer.id, answer.result.is_ok()))
+            .collect();
+        ids.sort_unstable();
+        assert_eq!(ids, [(0, false), (0, false), (5, false), (6, true)]);
+    }
+
+    #[test]
+    fn an_endless_line_is_refused_once_and_skipped() {
+        let mut input = vec![b'x'; usize::try_from(MAX_LINE_BYTES).unwrap() * 2 + 7];
+        input.extend_from_slice(b"\n{\"id\":6,\"order\":\"hello\"}\n");
+        let queue = answers_to(input);
+        assert!(matches!(next(&queue), FromProbe { id: NO_ID, result: Err(error) } if error.contains("longer than")));
+        assert_eq!(next(&queue).id, 6);
+    }
+
+    #[test]
+    fn a_running_order_holds_up_no_other() {
+        // a server that accepts and never answers
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = listener.local_addr().unwrap();
+        let slow = format!(r#"{{"redis":{{"target":"{target}","commands":[["PING"]],"timeout_ns":300000000}}}}"#);
+        let queue = answers_to(format!(
+            "{{\"id\":1,\"order\":{slow}}}\n{{\"id\":2,\"order\":\"hello\"}}\n"
+        ));
+        assert_eq!(next(&queue).id, 2);
+        let late = next(&queue);
+        assert_eq!(late.id, 1);
+        assert_eq!(
+            late.result.unwrap_err(),
+            format!("redis {target}: no reply within 300 ms")
+        );
+    }
+
+    #[test]
+    fn answers_leave_as_one_line_each() {
+        let (answers, queue) = channel();
+        answer(&answers, 3, Err("a\nb".into()));
+        answer(&answers, 4, Ok(ProbeAnswer::Done));
+        drop(answers);
+        let mut output = Vec::new();
+        write_answers(&queue, &mut output);
+        let text = String::from_utf8(output).unwrap();
+        let back: Vec<FromProbe> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(back.iter().map(|answer| answer.id).collect::<Vec<_>>(), [3, 4]);
+    }
+}

@@ -179,7 +179,7 @@ pub fn run<C: Client>(load: &Load) -> Result<ProbeAnswer, LoadError<C::Error>> {
 fn drive<C: Client>(load: &Load, lane: u32, gate: &Gate<C::Error>) -> Option<Record> {
     clock::sharpen();
     let mut failures = Failures::default();
-    let mut client = match warmed::<C>(load, lane, &mut failures) {
+    let client = match warmed::<C>(load, lane, &mut failures) {
         Ok(client) => client,
         Err(cause) => {
             gate.refuse(LoadError::Start { lane, cause });
@@ -199,7 +199,7 @@ fn drive<C: Client>(load: &Load, lane: u32, gate: &Gate<C::Error>) -> Option<Rec
         failures,
         nodelay: client.nodelay(),
     };
-    measure(&mut client, load, Lane::new(course, lane), &mut record);
+    measure(client, load, Lane::new(course, lane), &mut record);
     Some(record)
 }
 
@@ -220,8 +220,8 @@ fn warmed<C: Client>(load: &Load, lane: u32, failures: &mut Failures) -> Result<
 }
 
 /// The counted operations of one lane.
-fn measure<C: Client>(client: &mut C, load: &Load, mut lane: Lane, record: &mut Record) {
-    let mut broken = false;
+fn measure<C: Client>(client: C, load: &Load, mut lane: Lane, record: &mut Record) {
+    let mut client = Some(client);
     let mut in_a_row = 0;
     loop {
         let (i, intended_ns) = match lane.step(clock::now_ns()) {
@@ -234,14 +234,17 @@ fn measure<C: Client>(client: &mut C, load: &Load, mut lane: Lane, record: &mut 
             }
         };
         clock::sleep_until(intended_ns);
-        match attempt(client, load, broken, i) {
-            Ok(Outcome {
-                started_ns,
-                ended_ns,
-                outcome,
-            }) => {
-                (broken, in_a_row) = (false, 0);
-                record.nodelay &= client.nodelay();
+        match attempt(&mut client, load, i) {
+            Ok((
+                Outcome {
+                    started_ns,
+                    ended_ns,
+                    outcome,
+                },
+                nodelay,
+            )) => {
+                in_a_row = 0;
+                record.nodelay &= nodelay;
                 // A closed loop intends what it does.
                 let intended_ns = if matches!(load.pace, Pace::Open { .. }) {
                     intended_ns
@@ -256,8 +259,7 @@ fn measure<C: Client>(client: &mut C, load: &Load, mut lane: Lane, record: &mut 
                 });
             }
             Err(error) => {
-                broken = C::breaks(&error);
-                in_a_row = if broken { in_a_row + 1 } else { 0 };
+                in_a_row = if client.is_none() { in_a_row + 1 } else { 0 };
                 record.failures.add(error);
             }
         }
@@ -269,12 +271,19 @@ fn measure<C: Client>(client: &mut C, load: &Load, mut lane: Lane, record: &mut 
     }
 }
 
-/// One operation, on a new connection if the one before broke.
-fn attempt<C: Client>(client: &mut C, load: &Load, broken: bool, i: u32) -> Result<Outcome, C::Error> {
-    if broken {
-        *client = C::open(load).inspect_err(|_| clock::sleep_until(clock::now_ns() + REOPEN_PAUSE_NS))?;
+/// One operation and whether its socket has TCP_NODELAY; on a new connection if there is none, and without
+/// one afterwards if it broke.
+fn attempt<C: Client>(client: &mut Option<C>, load: &Load, i: u32) -> Result<(Outcome, bool), C::Error> {
+    let mut open = match client.take() {
+        Some(open) => open,
+        None => C::open(load).inspect_err(|_| clock::sleep_until(clock::now_ns() + REOPEN_PAUSE_NS))?,
+    };
+    let outcome = open.perform(i);
+    let nodelay = open.nodelay();
+    if !outcome.as_ref().is_err_and(C::breaks) {
+        *client = Some(open);
     }
-    client.perform(i)
+    Ok((outcome?, nodelay))
 }
 
 /// One answer from what the lanes measured.

@@ -16,6 +16,9 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{NoTls, SimpleQueryMessage, Statement};
 use wire::{Load, Operation};
 
+/// Limit of the connection and of the request that cancel a late query.
+const CANCEL_LIMIT: Duration = Duration::from_secs(1);
+
 /// Why an operation on a Postgres server failed.
 #[derive(Debug, thiserror::Error)]
 pub enum PostgresError {
@@ -70,13 +73,17 @@ fn text(error: &tokio_postgres::Error) -> String {
 /// Statements whose results do not matter.
 pub fn batch(target: SocketAddrV4, sql: &str, limit: Duration) -> Result<(), PostgresError> {
     let session = Session::open(target, limit)?;
-    session.within(limit, session.client.batch_execute(sql))
+    let done = session.within(limit, session.client.batch_execute(sql));
+    session.cancel_if_late(target, &done);
+    done
 }
 
 /// First column of the first row, as text.
 pub fn query(target: SocketAddrV4, sql: &str, limit: Duration) -> Result<String, PostgresError> {
     let session = Session::open(target, limit)?;
-    let messages = session.within(limit, session.client.simple_query(sql))?;
+    let messages = session.within(limit, session.client.simple_query(sql));
+    session.cancel_if_late(target, &messages);
+    let messages = messages?;
     let row = messages.iter().find_map(|message| match message {
         SimpleQueryMessage::Row(row) => Some(row),
         _ => None,
@@ -127,6 +134,27 @@ impl Session {
         future: impl Future<Output = Result<T, tokio_postgres::Error>>,
     ) -> Result<T, PostgresError> {
         self.runtime.block_on(limited(limit, future))
+    }
+
+    /// A server does not notice that nobody waits any more: what overran its limit is cancelled, so that it
+    /// does not go on beside the next measurement. Best effort; the order has failed already.
+    fn cancel_if_late<T>(&self, target: SocketAddrV4, result: &Result<T, PostgresError>) {
+        let Err(PostgresError::NoReply(_)) = result else {
+            return;
+        };
+        let Ok(Dialled { stream, .. }) = dial(target, CANCEL_LIMIT) else {
+            return;
+        };
+        if stream.set_nonblocking(true).is_err() {
+            return;
+        }
+        let cancelled = self.runtime.block_on(async {
+            let stream = tokio::net::TcpStream::from_std(stream).map_err(PostgresError::Setup)?;
+            limited(CANCEL_LIMIT, self.client.cancel_token().cancel_query_raw(stream, NoTls)).await
+        });
+        if let Err(error) = cancelled {
+            eprintln!("probe: failed to cancel a query that overran its limit: {error}");
+        }
     }
 }
 

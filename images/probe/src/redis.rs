@@ -1,14 +1,16 @@
 //! A connection to a Redis or Valkey server that costs as little as can be: a blocking socket of our own on the
 //! thread that measures, with the encoder and the parser of redis-rs.
 //!
-//! The library's own connections were measured against this one (GET on loopback, 2 cores): its multiplexed
-//! connection passes every command through two channels and a task, its blocking one cannot be handed a
-//! prepared socket. Nothing is sent that was not ordered: no HELLO, no CLIENT SETINFO. RESP2 unless the order
+//! Measured on loopback (GET, median, 2 cores): this connection 20 µs, redis-benchmark -c 1 23 µs, the library's
+//! multiplexed connection 24 µs on an idle machine and 45 µs on a busy one (it passes every command through a
+//! channel and a task), its blocking one 20-22 µs, but that cannot be handed a prepared socket. Nothing is sent that was not ordered: no HELLO, no CLIENT SETINFO. RESP2 unless the order
 //! itself says HELLO 3.
 //!
 //! Every reply has a limit. After a reply that did not come, or came broken, the connection must not be used
 //! again: the late reply would be taken for the next command's ([`RedisError::breaks`]).
 
+#[cfg(test)]
+mod fake;
 pub mod ledger;
 pub mod operation;
 pub mod reply;
@@ -210,5 +212,88 @@ impl Read for LimitedReader<'_> {
                 Err(error) => return Err(self.fail(ReadFailure::Io(error))),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fake::{Act, bulk, serve};
+    use super::*;
+    use std::time::Instant;
+
+    const LIMIT: Duration = Duration::from_millis(60);
+
+    fn ask(target: SocketAddrV4) -> Result<Value, RedisError> {
+        let mut connection = Connection::open(target, LIMIT)?;
+        connection.ask(&pack(&[b"GET", b"k"]), LIMIT).map(|timed| timed.value)
+    }
+
+    #[test]
+    fn a_reply_lies_between_its_stamps() {
+        let target = serve(|_| Act::Late(Duration::from_millis(5), bulk("v")));
+        let mut connection = Connection::open(target, Duration::from_secs(5)).unwrap();
+        assert!(connection.nodelay());
+        let timed = connection.ask(&pack(&[b"GET", b"k"]), Duration::from_secs(5)).unwrap();
+        assert_eq!(timed.value, Value::BulkString(b"v".into()));
+        assert!(timed.ended_ns - timed.started_ns >= 5_000_000);
+    }
+
+    #[test]
+    fn nothing_is_sent_that_was_not_ordered() {
+        let (heard, hears) = std::sync::mpsc::channel();
+        let target = serve(move |command| {
+            heard.send(command.join(" ")).unwrap();
+            Act::Say("$-1\r\n".into())
+        });
+        ask(target).unwrap();
+        assert_eq!(hears.try_iter().collect::<Vec<_>>(), ["GET k"]);
+    }
+
+    #[test]
+    fn a_stalled_server_is_a_failure_and_not_a_hang() {
+        let began = Instant::now();
+        let error = ask(serve(|_| Act::Silence)).unwrap_err();
+        assert!(matches!(error, RedisError::NoReply(60)) && error.breaks(), "{error}");
+        assert!(began.elapsed() >= LIMIT);
+        assert!(
+            began.elapsed() < Duration::from_secs(20),
+            "the limit is 60 ms; the rest is for a busy machine"
+        );
+    }
+
+    #[test]
+    fn a_reply_in_drips_does_not_stretch_the_limit() {
+        // each byte comes well within the limit, all of them would take 24 times as long
+        let target = serve(|_| Act::Drip(Duration::from_millis(20), bulk(&"v".repeat(60))));
+        assert!(matches!(ask(target), Err(RedisError::NoReply(60))));
+    }
+
+    #[test]
+    fn the_end_of_a_connection_and_rubbish_are_told_apart() {
+        assert!(matches!(ask(serve(|_| Act::Close)), Err(RedisError::Closed)));
+        assert!(matches!(
+            ask(serve(|_| Act::Say("HTTP/1.1 400\r\n".into()))),
+            Err(RedisError::Malformed(_))
+        ));
+    }
+
+    #[test]
+    fn an_error_reply_is_a_reply_and_keeps_the_connection() {
+        let value = ask(serve(|_| Act::Say("-LOADING later\r\n".into()))).unwrap();
+        let error = accept(value).unwrap_err();
+        assert_eq!(error.to_string(), "LOADING later");
+        assert!(!error.breaks());
+    }
+
+    #[test]
+    fn replies_that_arrive_together_are_read_one_by_one() {
+        let target = serve(|_| Act::Say(format!("{}{}", bulk("a"), bulk("b"))));
+        let mut connection = Connection::open(target, LIMIT).unwrap();
+        connection.send(&pack(&[b"GET", b"k"])).unwrap();
+        assert_eq!(
+            connection.receive(Duration::from_secs(5)).unwrap(),
+            Value::BulkString(b"a".into())
+        );
+        assert_eq!(connection.receive(LIMIT).unwrap(), Value::BulkString(b"b".into()));
     }
 }

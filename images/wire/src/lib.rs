@@ -457,7 +457,8 @@ pub enum ProbeAnswer {
         /// Now, by the probe's clock.
         now_ns: u64,
     },
-    /// First answer to `Poll` and `Watch`: from now on values are seen. A second answer follows.
+    /// First answer to `Poll` and `Watch`: from now on values are seen. A second answer follows. It is left out if
+    /// nothing could be seen at all before the end.
     Watching,
     /// To `Echo`, `Load`, `Poll` and `Watch`.
     Samples {

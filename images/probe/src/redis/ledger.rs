@@ -120,6 +120,7 @@ fn is_value(i: u32, found: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fake::{Act, bulk, ok, serve};
     use super::*;
 
     #[test]
@@ -135,5 +136,93 @@ mod tests {
         assert!(!is_value(77, b"7:xxx"));
         assert!(!is_value(7, b"7:xyx"));
         assert!(!is_value(7, b""));
+    }
+
+    fn ledger(target: SocketAddrV4) -> Ledger {
+        let limit = Duration::from_secs(5);
+        let pace = Pace::Closed { pause_ns: 0 };
+        Ledger {
+            target,
+            prefix: "p".into(),
+            count: 6,
+            value_bytes: 4,
+            pace,
+            limit,
+        }
+    }
+
+    fn written(ledger: &Ledger) -> (Vec<Written>, Option<String>) {
+        let ProbeAnswer::Ledger {
+            writes,
+            error,
+            nodelay: true,
+        } = ledger.write().unwrap()
+        else {
+            panic!("not a ledger with TCP_NODELAY")
+        };
+        (writes, error)
+    }
+
+    #[test]
+    fn a_refused_write_has_no_acknowledgement_and_the_ledger_goes_on() {
+        let target = serve(|command| match command[1].as_str() {
+            "p2" | "p3" => Act::Say("-NOREPLICAS too few\r\n".into()),
+            _ => ok(),
+        });
+        let (writes, error) = written(&ledger(target));
+        assert_eq!(
+            writes.iter().map(|write| write.i).collect::<Vec<_>>(),
+            [0, 1, 2, 3, 4, 5]
+        );
+        let acknowledged: Vec<_> = writes
+            .iter()
+            .filter(|write| write.acknowledged_ns.is_some())
+            .map(|w| w.i)
+            .collect();
+        assert_eq!(acknowledged, [0, 1, 4, 5]);
+        assert_eq!(error.unwrap(), "key 2: NOREPLICAS too few");
+    }
+
+    #[test]
+    fn a_broken_connection_ends_the_ledger_with_the_write_in_flight() {
+        let target = serve(|command| if command[1] == "p3" { Act::Close } else { ok() });
+        let (writes, error) = written(&ledger(target));
+        assert_eq!(writes.len(), 4);
+        assert_eq!(writes[3].acknowledged_ns, None);
+        assert!(
+            writes
+                .iter()
+                .all(|write| write.acknowledged_ns.is_none_or(|at| at >= write.sent_ns))
+        );
+        assert_eq!(error.unwrap(), "key 3: connection closed by the server");
+    }
+
+    #[test]
+    fn a_ledger_without_a_server_is_an_error() {
+        let target = SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 1);
+        assert!(matches!(ledger(target).write(), Err(RedisError::Dial(_))));
+    }
+
+    #[test]
+    fn the_audit_counts_only_what_the_ledger_wrote() {
+        let target = serve(|command| {
+            let i: u32 = command[1].trim_start_matches('p').parse().unwrap();
+            match i % 4 {
+                0 => Act::Say("$-1\r\n".into()),
+                1 => Act::Say(bulk("1:other")),
+                _ => Act::Say(bulk(&format!("{i}:xx"))),
+            }
+        });
+        let count = 2 * AUDIT_CHUNK + 3;
+        let present = audit(target, "p", count, Duration::from_secs(5)).unwrap();
+        assert_eq!(present, (0..count).filter(|i| i % 4 >= 2).collect::<Vec<_>>());
+        assert!(audit(target, "p", 0, Duration::from_secs(5)).unwrap().is_empty());
+    }
+
+    #[test]
+    fn an_audit_that_is_refused_is_an_error_and_not_a_loss() {
+        let target = serve(|_| Act::Say("-LOADING later\r\n".into()));
+        let error = audit(target, "p", 3, Duration::from_secs(5)).unwrap_err();
+        assert_eq!(error.to_string(), "LOADING later");
     }
 }

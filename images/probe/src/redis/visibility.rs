@@ -74,12 +74,13 @@ impl Poll {
     pub fn run(&self, announce: impl FnOnce(ProbeAnswer)) -> Result<ProbeAnswer, RedisError> {
         clock::sharpen();
         let packed = pack(&[b"GET", self.key.as_bytes()]);
-        let mut connection = Connection::open(self.target, self.left())?;
-        let mut nodelay = connection.nodelay();
+        let first = Connection::open(self.target, self.left())?;
+        let mut nodelay = first.nodelay();
+        let mut connection = Some(first);
         let mut sightings = Sightings::default();
         let mut announce = Some(announce);
         while clock::now_ns() < self.deadline_ns {
-            match poll_once(&mut connection, &packed, self.left()) {
+            match self.poll_once(&mut connection, &packed) {
                 Ok((value, started_ns, ended_ns)) => {
                     let all = sightings.see(value, started_ns, ended_ns, self.count);
                     if let Some(announce) = announce.take() {
@@ -89,18 +90,9 @@ impl Poll {
                         break;
                     }
                 }
-                Err(error) => {
-                    let breaks = error.breaks();
-                    sightings.failures.add(&error);
-                    if breaks {
-                        match self.reopen() {
-                            Ok(opened) => connection = opened,
-                            Err(error) => sightings.failures.add(error),
-                        }
-                        nodelay &= connection.nodelay();
-                    }
-                }
+                Err(error) => sightings.failures.add(error),
             }
+            nodelay &= connection.as_ref().is_none_or(Connection::nodelay);
             if self.pause_ns > 0 {
                 clock::sleep_until(clock::now_ns().saturating_add(self.pause_ns).min(self.deadline_ns));
             }
@@ -118,20 +110,24 @@ impl Poll {
         clock::until(self.deadline_ns).min(REPLY_LIMIT)
     }
 
-    fn reopen(&self) -> Result<Connection, RedisError> {
-        clock::sleep_until(clock::now_ns().saturating_add(REOPEN_PAUSE_NS).min(self.deadline_ns));
-        Connection::open(self.target, self.left())
+    /// One poll: the number that the key holds (0: none yet), and its stamps. Opens a connection if there is
+    /// none, and leaves none if it broke: a late reply must not be taken for the next poll's.
+    fn poll_once(&self, connection: &mut Option<Connection>, packed: &[u8]) -> Result<(u32, u64, u64), RedisError> {
+        let mut open = match connection.take() {
+            Some(open) => open,
+            None => {
+                clock::sleep_until(clock::now_ns().saturating_add(REOPEN_PAUSE_NS).min(self.deadline_ns));
+                Connection::open(self.target, self.left())?
+            }
+        };
+        let timed = open.ask(packed, self.left())?;
+        *connection = Some(open);
+        let value = match accept(timed.value)? {
+            Value::Nil => 0,
+            other => number(&other).ok_or_else(|| RedisError::unexpected("GET", &other))?,
+        };
+        Ok((value, timed.started_ns, timed.ended_ns))
     }
-}
-
-/// One poll: the number that the key holds (0: none yet), and its stamps.
-fn poll_once(connection: &mut Connection, packed: &[u8], limit: Duration) -> Result<(u32, u64, u64), RedisError> {
-    let timed = connection.ask(packed, limit)?;
-    let value = match accept(timed.value)? {
-        Value::Nil => 0,
-        other => number(&other).ok_or_else(|| RedisError::unexpected("GET", &other))?,
-    };
-    Ok((value, timed.started_ns, timed.ended_ns))
 }
 
 fn number(value: &Value) -> Option<u32> {
@@ -245,6 +241,7 @@ fn message(value: &Value) -> Option<(&[u8], &[u8])> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fake::{Act, bulk, bulks, serve};
     use super::*;
 
     fn outcomes(sightings: &Sightings) -> Vec<i64> {
@@ -300,12 +297,147 @@ mod tests {
 
     #[test]
     fn only_three_part_messages_are_messages() {
-        let bulk = |text: &str| Value::BulkString(text.into());
-        let event = Value::Array(vec![bulk("message"), bulk("__keyspace@0__:k"), bulk("set")]);
+        let text = |text: &str| Value::BulkString(text.into());
+        let event = Value::Array(vec![text("message"), text("__keyspace@0__:k"), text("set")]);
         assert_eq!(message(&event), Some((&b"message"[..], &b"set"[..])));
-        let confirmation = Value::Array(vec![bulk("subscribe"), bulk("c"), Value::Int(1)]);
+        let confirmation = Value::Array(vec![text("subscribe"), text("c"), Value::Int(1)]);
         assert_eq!(message(&confirmation), Some((&b"subscribe"[..], &b""[..])));
-        assert_eq!(message(&Value::Array(vec![bulk("message")])), None);
+        assert_eq!(message(&Value::Array(vec![text("message")])), None);
         assert_eq!(message(&Value::Nil), None);
+    }
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn in_ns(ns: u64) -> u64 {
+        clock::now_ns() + ns
+    }
+
+    fn parts(answer: ProbeAnswer) -> (Vec<Sample>, Vec<wire::Failure>) {
+        match answer {
+            ProbeAnswer::Samples {
+                samples,
+                failures,
+                nodelay: Some(true),
+            } => (samples, failures),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn causes(failures: &[wire::Failure]) -> Vec<(&str, u32)> {
+        failures
+            .iter()
+            .map(|failure| (failure.cause.as_str(), failure.times))
+            .collect()
+    }
+
+    #[test]
+    fn a_poll_announces_itself_and_survives_a_broken_connection() {
+        let mut polls = 0;
+        let target = serve(move |_| {
+            polls += 1;
+            match polls {
+                1 => Act::Say("-LOADING later\r\n".into()),
+                2 => Act::Say("$-1\r\n".into()),
+                3 => Act::Close,
+                4 => Act::Say(bulk("1")),
+                _ => Act::Say(bulk("2")),
+            }
+        });
+        let poll = Poll {
+            target,
+            key: "k".into(),
+            count: 2,
+            pause_ns: 0,
+            deadline_ns: in_ns(20 * SECOND),
+        };
+        let mut announced = None;
+        let (samples, failures) = parts(poll.run(|answer| announced = Some(answer)).unwrap());
+        assert_eq!(announced, Some(ProbeAnswer::Watching));
+        assert_eq!(samples.iter().map(|sample| sample.outcome).collect::<Vec<_>>(), [1, 2]);
+        assert!(samples.iter().all(|sample| sample.intended_ns <= sample.started_ns));
+        assert_eq!(
+            causes(&failures),
+            [("LOADING later", 1), ("connection closed by the server", 1)]
+        );
+    }
+
+    #[test]
+    fn a_poll_of_a_stalled_server_ends_at_its_deadline_and_never_announces() {
+        let target = serve(|_| Act::Silence);
+        let poll = Poll {
+            target,
+            key: "k".into(),
+            count: 3,
+            pause_ns: 0,
+            deadline_ns: in_ns(SECOND / 20),
+        };
+        let (samples, failures) = parts(poll.run(|_| panic!("nothing was ever seen")).unwrap());
+        assert_eq!(samples, []);
+        assert!(
+            causes(&failures).contains(&("not visible before the deadline", 3)),
+            "{failures:?}"
+        );
+    }
+
+    /// A server that publishes `events` right after the subscription.
+    fn publisher(flags: &'static str, events: &'static [&'static str]) -> SocketAddrV4 {
+        serve(move |command| match command[0].as_str() {
+            "CONFIG" => Act::Say(bulks(&["notify-keyspace-events", flags])),
+            "SUBSCRIBE" => {
+                let channel = &command[1];
+                let mut text = format!("*3\r\n{}{}:1\r\n", bulk("subscribe"), bulk(channel));
+                text.extend(events.iter().map(|event| bulks(&["message", channel, event])));
+                Act::Say(text)
+            }
+            _ => Act::Close,
+        })
+    }
+
+    #[test]
+    fn a_watch_stamps_sets_and_counts_other_events() {
+        let target = publisher("$K", &["set", "expire", "set", "set"]);
+        let watch = Watch {
+            target,
+            key: "k".into(),
+            count: 3,
+            deadline_ns: in_ns(20 * SECOND),
+        };
+        let mut announced = None;
+        let (samples, failures) = parts(watch.run(|answer| announced = Some(answer)).unwrap());
+        assert_eq!(announced, Some(ProbeAnswer::Watching));
+        assert_eq!(
+            samples.iter().map(|sample| sample.outcome).collect::<Vec<_>>(),
+            [1, 2, 3]
+        );
+        assert_eq!(causes(&failures), [("other event: expire", 1)]);
+    }
+
+    #[test]
+    fn a_watch_says_what_did_not_come() {
+        let target = publisher("KEA", &["set"]);
+        let watch = Watch {
+            target,
+            key: "k".into(),
+            count: 3,
+            deadline_ns: in_ns(SECOND / 10),
+        };
+        let (samples, failures) = parts(watch.run(|_| ()).unwrap());
+        assert_eq!(
+            (samples.len(), causes(&failures)),
+            (1, vec![("no event before the deadline", 2)])
+        );
+    }
+
+    #[test]
+    fn a_watch_that_could_see_nothing_is_refused() {
+        let target = publisher("Ex", &[]);
+        let watch = Watch {
+            target,
+            key: "k".into(),
+            count: 3,
+            deadline_ns: in_ns(20 * SECOND),
+        };
+        let error = watch.run(|_| panic!("it cannot see")).unwrap_err();
+        assert!(matches!(error, RedisError::NoEvents(_)), "{error}");
     }
 }
