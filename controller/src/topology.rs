@@ -7,8 +7,65 @@
 use crate::names::{DatacenterName, LabName, NodeName};
 use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+
+mod check;
+mod delay;
+mod file;
+mod links;
+mod nodes;
+mod problem;
+mod read;
+mod settings;
+mod tree;
+
+pub use delay::{BadDelay, parse_delay};
+pub use file::schema;
+pub use problem::{Code, Problem};
+
+/// Name of the file that is read from stdin.
+pub const STDIN: &str = "<stdin>";
+
+/// Largest file, bytes. Ten thousand nodes would fit.
+pub const MOST_BYTES: usize = 1 << 20;
+
+/// A checked topology from the text of its file. Without a `name` in it, the lab is named after the file.
+///
+/// # Errors
+/// Everything that is wrong with it, in the order of the file.
+pub fn parse(name_of_file: &str, text: &str) -> Result<Topology, Vec<Problem>> {
+    if text.len() > MOST_BYTES {
+        let message = format!("{} bytes are more than the {MOST_BYTES} of any topology", text.len());
+        return Err(vec![Problem::of_file(name_of_file, Code::TooLarge, message, None)]);
+    }
+    let mut problems = problem::Problems::new(name_of_file, text);
+    let topology = tree::read(text, &mut problems)
+        .and_then(|tree| {
+            if tree.value == tree::Tree::Null {
+                problems
+                    .add(tree.place, Code::Empty, "the file is empty")
+                    .hint("begin with `version: 1` and `datacenters:`; topologies/two-dc.yaml is an example");
+                return None;
+            }
+            read::read(&tree, &mut problems)
+        })
+        .and_then(|file| check::check(&file, name_of_file, &mut problems));
+    match topology {
+        Some(topology) if problems.is_empty() => Ok(topology),
+        _ => Err(problems.into_sorted()),
+    }
+}
+
+/// Hash of a topology's text (sha256, hex): objects are labelled with it.
+#[must_use]
+pub fn hash(text: &str) -> String {
+    Sha256::digest(text.as_bytes())
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
 
 /// A checked topology.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,6 +130,15 @@ pub enum EngineKind {
 }
 
 impl EngineKind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Redis, Self::Valkey, Self::Postgres];
+
+    /// From what a file says.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|engine| engine.as_str() == text)
+    }
+
     /// Port of the server.
     #[must_use]
     pub fn port(self) -> u16 {

@@ -1,0 +1,332 @@
+//! What is wrong with a topology file, and how it is shown: place, snippet, hint.
+//!
+//! Problems are collected, never thrown: the reader goes on after each one, so that one look at the file shows them
+//! all, in the order of the file. Text of the file reaches the terminal without its control characters.
+
+use super::tree::Place;
+use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteDiagnostic, NamedSource, Report};
+use serde::Serialize;
+
+/// Most problems that are kept of one file; a file that breaks more rules is broken in a way that more lines do not show.
+const MOST: usize = 100;
+/// Longest line that is shown as a snippet, bytes; a longer one (a file without line breaks) would fill the terminal.
+const LONGEST_LINE: usize = 240;
+/// Longest piece of the file that is repeated inside a message, characters.
+const LONGEST_QUOTE: usize = 60;
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// The file, as the user named it.
+    pub file: String,
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+    /// The rule.
+    pub code: Code,
+    /// What is wrong; a lower-case fragment.
+    pub message: String,
+    /// What to write instead.
+    pub hint: Option<String>,
+    /// The line of the file.
+    pub snippet: String,
+    /// Where it begins in the text, bytes.
+    #[serde(skip)]
+    offset: usize,
+    /// How long it is, bytes.
+    #[serde(skip)]
+    length: usize,
+}
+
+/// The rules of a topology file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Code {
+    /// It cannot be read as UTF-8 text.
+    NotText,
+    /// It is larger than any topology.
+    TooLarge,
+    /// There is nothing in it.
+    Empty,
+    /// It is not one YAML document, or one that unfolds beyond all bounds.
+    Yaml,
+    /// A key that does not exist.
+    UnknownKey,
+    /// The same name or key twice.
+    Duplicate,
+    /// Something that must be there is not.
+    Missing,
+    /// A list where a map is expected, and the like.
+    WrongType,
+    /// A value that is not among the allowed ones.
+    BadValue,
+    /// A name that is not allowed, or reserved.
+    BadName,
+    /// A quantity without its unit.
+    NoUnit,
+    /// A delay that is no time, or no sensible one.
+    BadDelay,
+    /// A node or datacenter that does not exist is named.
+    Absent,
+    /// Links that contradict each other or lead nowhere.
+    BadLink,
+    /// Two datacenters without a link.
+    NoLink,
+    /// A replica of itself, directly or in a circle.
+    ReplicaLoop,
+    /// A replica of a replica.
+    ReplicaChain,
+    /// A replica of another kind of server, or of one that has none.
+    ReplicaKind,
+    /// A second primary in one set.
+    TwoPrimaries,
+    /// A subnet that cannot be used.
+    BadSubnet,
+    /// Two datacenters with common addresses.
+    Overlap,
+    /// A published port that cannot be, or is taken twice.
+    BadPublish,
+    /// A setting that testbed makes itself, or that is not one.
+    BadConfig,
+}
+
+impl Code {
+    /// As it is printed, e.g. `unknown-key`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NotText => "not-text",
+            Self::TooLarge => "too-large",
+            Self::Empty => "empty",
+            Self::Yaml => "yaml",
+            Self::UnknownKey => "unknown-key",
+            Self::Duplicate => "duplicate",
+            Self::Missing => "missing",
+            Self::WrongType => "wrong-type",
+            Self::BadValue => "bad-value",
+            Self::BadName => "bad-name",
+            Self::NoUnit => "no-unit",
+            Self::BadDelay => "bad-delay",
+            Self::Absent => "absent",
+            Self::BadLink => "bad-link",
+            Self::NoLink => "no-link",
+            Self::ReplicaLoop => "replica-loop",
+            Self::ReplicaChain => "replica-chain",
+            Self::ReplicaKind => "replica-kind",
+            Self::TwoPrimaries => "two-primaries",
+            Self::BadSubnet => "bad-subnet",
+            Self::Overlap => "overlap",
+            Self::BadPublish => "bad-publish",
+            Self::BadConfig => "bad-config",
+        }
+    }
+}
+
+impl Problem {
+    /// A problem of a file whose text is not at hand: the first character is its place.
+    #[must_use]
+    pub fn of_file(file: &str, code: Code, message: impl Into<String>, hint: Option<String>) -> Self {
+        Self {
+            file: file.to_owned(),
+            line: 1,
+            column: 1,
+            code,
+            message: message.into(),
+            hint,
+            snippet: String::new(),
+            offset: 0,
+            length: 0,
+        }
+    }
+
+    /// Sorted by place, with the rule, a snippet and the hint. `text` is the text of the file.
+    #[must_use]
+    pub fn render(&self, text: &str, colour: bool) -> String {
+        let mut diagnostic =
+            MietteDiagnostic::new(self.message.clone()).with_code(format!("topology::{}", self.code.as_str()));
+        if let Some(hint) = &self.hint {
+            diagnostic = diagnostic.with_help(hint.clone());
+        }
+        let shown = !self.snippet.is_empty() && self.snippet.len() <= LONGEST_LINE;
+        let report = if shown {
+            let label = LabeledSpan::new_primary_with_span(None, (self.offset, self.length));
+            Report::new(diagnostic.with_label(label))
+                .with_source_code(NamedSource::new(self.file.clone(), without_control(text)))
+        } else {
+            diagnostic.message = format!("{}:{}:{}: {}", self.file, self.line, self.column, self.message);
+            Report::new(diagnostic)
+        };
+        let theme = if colour {
+            GraphicalTheme::unicode()
+        } else {
+            GraphicalTheme::unicode_nocolor()
+        };
+        let mut out = String::new();
+        GraphicalReportHandler::new_themed(theme)
+            .with_width(120)
+            .with_links(false)
+            .render_report(&mut out, report.as_ref())
+            .expect("a diagnostic is written to a string");
+        // miette pads lines; what is printed, stored and compared ends where its text ends.
+        out.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+    }
+}
+
+/// The problems of one file, while it is read.
+pub(super) struct Problems<'a> {
+    file: &'a str,
+    text: &'a str,
+    found: Vec<Problem>,
+}
+
+impl<'a> Problems<'a> {
+    pub(super) fn new(file: &'a str, text: &'a str) -> Self {
+        Self {
+            file,
+            text,
+            found: Vec::new(),
+        }
+    }
+
+    /// Adds one; its hint is added to the returned value.
+    pub(super) fn add(&mut self, place: Place, code: Code, message: impl Into<String>) -> Hint<'_> {
+        let offset = place.offset.min(self.text.len());
+        self.found.push(Problem {
+            file: self.file.to_owned(),
+            line: place.line.max(1),
+            column: place.column.max(1),
+            code,
+            message: message.into(),
+            hint: None,
+            snippet: without_control(line_at(self.text, offset)),
+            offset,
+            length: place.length.min(self.text.len() - offset),
+        });
+        Hint(self.found.last_mut().expect("it was just added"))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    /// In the order of the file, each once.
+    pub(super) fn into_sorted(mut self) -> Vec<Problem> {
+        self.found
+            .sort_by_key(|problem| (problem.line, problem.column, problem.offset));
+        self.found
+            .dedup_by(|a, b| a.offset == b.offset && a.line == b.line && a.message == b.message);
+        self.found.truncate(MOST);
+        self.found
+    }
+}
+
+/// The problem just added, to give it a hint.
+pub(super) struct Hint<'p>(&'p mut Problem);
+
+impl Hint<'_> {
+    pub(super) fn hint(self, hint: impl Into<String>) {
+        self.0.hint = Some(hint.into());
+    }
+}
+
+/// A piece of the file inside a message: in backquotes, short, without control characters.
+pub(super) fn quote(text: &str) -> String {
+    let mut short: String = text
+        .chars()
+        .take(LONGEST_QUOTE)
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect();
+    if text.chars().nth(LONGEST_QUOTE).is_some() {
+        short.push('…');
+    }
+    format!("`{short}`")
+}
+
+/// The nearest of some words, if one is near enough to be a slip of the finger.
+pub(super) fn nearest<'w>(word: &str, words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
+    let plain = |text: &str| text.to_ascii_lowercase().replace('_', "-");
+    let word = plain(word);
+    words
+        .into_iter()
+        .map(|known| (strsim::damerau_levenshtein(&word, &plain(known)), known))
+        .filter(|(distance, known)| *distance <= 2.max(known.len() / 3) && *distance < known.len())
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, known)| known)
+}
+
+fn line_at(text: &str, offset: usize) -> &str {
+    let bytes = text.as_bytes();
+    let start = bytes[..offset]
+        .iter()
+        .rposition(|&byte| byte == b'\n')
+        .map_or(0, |at| at + 1);
+    let end = bytes[offset..]
+        .iter()
+        .position(|&byte| byte == b'\n')
+        .map_or(bytes.len(), |at| offset + at);
+    // A line break is one byte and never part of another character.
+    text[start..end].trim_end_matches('\r')
+}
+
+/// The same text, byte for byte as long, with every control character replaced.
+fn without_control(text: &str) -> String {
+    text.chars()
+        .map(|c| match c {
+            '\n' | '\t' | '\r' => c.to_string(),
+            c if c.is_control() => "?".repeat(c.len_utf8()),
+            c => c.to_string(),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_of_the_finger_finds_its_word() {
+        let keys = [
+            "engine",
+            "datacenter",
+            "role",
+            "replica-of",
+            "release",
+            "config",
+            "publish",
+        ];
+        assert_eq!(nearest("replicaof", keys), Some("replica-of"));
+        assert_eq!(nearest("replica_of", keys), Some("replica-of"));
+        assert_eq!(nearest("data-center", keys), Some("datacenter"));
+        assert_eq!(nearest("Engine", keys), Some("engine"));
+        assert_eq!(nearest("volume", keys), None);
+    }
+
+    #[test]
+    fn a_quote_is_short_and_cannot_move_the_cursor() {
+        assert_eq!(quote("a\u{1b}[2Jb"), "`a?[2Jb`");
+        assert!(quote(&"x".repeat(1000)).chars().count() < 70);
+    }
+
+    #[test]
+    fn replaced_control_characters_keep_every_offset() {
+        let text = "a\u{7}b\u{85}c\nä";
+        assert_eq!(without_control(text).len(), text.len());
+    }
+
+    #[test]
+    fn a_long_line_is_not_shown() {
+        let text = format!("version: {}", "x".repeat(5000));
+        let mut problems = Problems::new("long.yaml", &text);
+        let place = Place {
+            line: 1,
+            column: 10,
+            offset: 9,
+            length: 5000,
+        };
+        problems.add(place, Code::BadValue, "no");
+        let shown = problems.into_sorted()[0].render(&text, false);
+        assert!(shown.len() < 300, "{shown}");
+        assert!(shown.contains("long.yaml:1:10"), "{shown}");
+    }
+}
