@@ -2,6 +2,7 @@
 //! them. No other module makes a Docker name or a label key.
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use std::fmt;
 
 /// Prefix of every label.
@@ -209,6 +210,22 @@ pub fn datacenter_network(lab: &LabName, datacenter: &DatacenterName) -> String 
 #[must_use]
 pub fn wan_network(lab: &LabName) -> String {
     format!("tb-{lab}.-wan")
+}
+
+/// Name of the bridge interface of a network: an interface has at most 15 characters, a Docker name has more.
+#[must_use]
+pub fn bridge(network: &str) -> String {
+    let digest = Sha256::digest(network.as_bytes());
+    format!(
+        "tb{:02x}{:02x}{:02x}{:02x}{:02x}",
+        digest[0], digest[1], digest[2], digest[3], digest[4]
+    )
+}
+
+/// Name of a probe in /etc/hosts.
+#[must_use]
+pub fn probe_host(datacenter: &DatacenterName) -> String {
+    format!("probe.{datacenter}")
 }
 
 /// Docker name of the volume with a node's state.

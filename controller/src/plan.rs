@@ -2,13 +2,79 @@
 //!
 //! A plan names images; it does not know how they come to be. Nothing outside `names` invents a Docker name.
 
-use crate::names::{DatacenterName, Kind, LabName, NodeName};
-use crate::topology::{EngineKind, Role};
+use crate::address::{self, AddressError, Wanted};
+use crate::names::{
+    DatacenterName, Kind, LABEL_DATACENTER, LABEL_KIND, LABEL_LAB, LABEL_NODE, LABEL_OWNER, LABEL_PLAN, LABEL_RUN,
+    LABEL_TOPOLOGY, LabName, NodeName, OWNER, probe_host, state_volume,
+};
+use crate::release::Release;
+use crate::topology::{EngineKind, Role, Topology};
 use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use wire::RelayConfig;
+
+mod networks;
+mod routers;
+mod servers;
+
+/// What the containers of a lab run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Images {
+    /// Image reference of the relay; the program is `/relay`.
+    pub relay: String,
+    /// Image reference of the probe; the program is `/probe`.
+    pub probe: String,
+    /// The release of every node.
+    pub releases: BTreeMap<NodeName, Release>,
+}
+
+/// Why there is no plan.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// No addresses.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    /// Nobody said what a node runs.
+    #[error("plan node `{0}`: it has no release")]
+    NoRelease(NodeName),
+    /// A release of another kind of server.
+    #[error("run {release} on node `{node}`, whose engine is {engine}")]
+    WrongKind {
+        /// The node.
+        node: NodeName,
+        /// What the topology says.
+        engine: &'static str,
+        /// The release.
+        release: String,
+    },
+    /// A Redis node that should copy a Valkey node, or the other way round.
+    #[error("make `{replica}` ({replica_release}) a replica of `{primary}` ({primary_release})")]
+    MixedSet {
+        /// The replica.
+        replica: NodeName,
+        /// Its release.
+        replica_release: String,
+        /// Its primary.
+        primary: NodeName,
+        /// The primary's release.
+        primary_release: String,
+    },
+}
+
+impl PlanError {
+    /// What the user can do about it.
+    #[must_use]
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Address(error) => error.hint(),
+            Self::NoRelease(_) => "give it a `release`",
+            Self::WrongKind { .. } => "Redis and Valkey can stand for each other, Postgres only for itself",
+            Self::MixedSet { .. } => "the nodes of a set run one engine; pin none or all of them",
+        }
+    }
+}
 
 /// A lab, planned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +95,143 @@ pub struct Plan {
     pub nodes: Vec<PlannedNode>,
     /// Directed links.
     pub links: Vec<PlannedLink>,
+}
+
+/// Every object of a lab. `run` is the id of the run that makes it (`None`: `up`), `taken` are the subnets that the
+/// engine would refuse. The same arguments give the same plan.
+///
+/// # Errors
+/// There are no addresses, or a node has no release that fits it.
+pub fn plan(
+    topology: &Topology,
+    topology_hash: &str,
+    lab: &LabName,
+    run: Option<&str>,
+    images: &Images,
+    taken: &[Ipv4Net],
+) -> Result<Plan, PlanError> {
+    let layout = address::layout(lab, &wanted(topology), taken)?;
+    let labels = Labels {
+        lab,
+        topology_hash,
+        run,
+    };
+    let datacenters = routers::datacenters(topology, &layout, &labels);
+    let nodes = servers::nodes(topology, &layout, images, &labels)?;
+    let hosts = hosts(&datacenters, &nodes);
+    let mut containers: Vec<ContainerSpec> = Vec::new();
+    containers.extend(datacenters.iter().map(|dc| routers::relay(dc, images, &labels)));
+    containers.extend(datacenters.iter().map(|dc| routers::probe(dc, images, &hosts, &labels)));
+    let replica = |role: &Role| matches!(role, Role::ReplicaOf(_));
+    for replicas in [false, true] {
+        for (node, planned) in topology.nodes.iter().zip(&nodes) {
+            if replica(&node.role) == replicas {
+                containers.push(servers::container(node, planned, &nodes, images, &hosts, &labels)?);
+            }
+        }
+    }
+    let mut plan = Plan {
+        lab: lab.clone(),
+        topology_hash: topology_hash.to_owned(),
+        networks: networks::networks(topology, &layout, &labels),
+        volumes: nodes.iter().map(|node| volume(node, &labels)).collect(),
+        containers,
+        datacenters,
+        nodes,
+        links: topology
+            .links
+            .iter()
+            .map(|link| PlannedLink {
+                from: link.from.clone(),
+                to: link.to.clone(),
+                delay_ns: link.delay_ns,
+            })
+            .collect(),
+    };
+    plan.write_into_relays();
+    Ok(plan)
+}
+
+impl Plan {
+    /// The plan that a relay's label holds.
+    ///
+    /// # Errors
+    /// It is not the plan of this version of testbed.
+    pub fn from_label(text: &str) -> Result<Self, serde_json::Error> {
+        let mut plan: Self = serde_json::from_str(text)?;
+        plan.write_into_relays();
+        Ok(plan)
+    }
+
+    /// Puts the whole plan into a label of every relay, from where later commands read it. A plan cannot contain
+    /// itself: the label holds it without that label.
+    fn write_into_relays(&mut self) {
+        for container in &mut self.containers {
+            container.labels.remove(LABEL_PLAN);
+        }
+        let text = serde_json::to_string(self).expect("a plan is JSON");
+        for container in self
+            .containers
+            .iter_mut()
+            .filter(|container| container.kind == Kind::Relay)
+        {
+            container.labels.insert(LABEL_PLAN.to_owned(), text.clone());
+        }
+    }
+}
+
+fn wanted(topology: &Topology) -> Vec<Wanted> {
+    topology
+        .datacenters
+        .iter()
+        .map(|datacenter| Wanted {
+            subnet: datacenter.subnet,
+            nodes: topology
+                .nodes
+                .iter()
+                .filter(|node| node.datacenter == datacenter.name)
+                .count(),
+        })
+        .collect()
+}
+
+fn hosts(datacenters: &[PlannedDatacenter], nodes: &[PlannedNode]) -> Vec<String> {
+    let nodes = nodes.iter().map(|node| format!("{}:{}", node.name, node.address));
+    let probes = datacenters
+        .iter()
+        .map(|datacenter| format!("{}:{}", probe_host(&datacenter.name), datacenter.probe_address));
+    nodes.chain(probes).collect()
+}
+
+fn volume(node: &PlannedNode, labels: &Labels) -> VolumeSpec {
+    VolumeSpec {
+        name: state_volume(labels.lab, &node.name),
+        labels: labels.of(Kind::State, Some(&node.datacenter), Some(&node.name)),
+    }
+}
+
+/// What all labels of a lab share.
+struct Labels<'a> {
+    lab: &'a LabName,
+    topology_hash: &'a str,
+    run: Option<&'a str>,
+}
+
+impl Labels<'_> {
+    fn of(&self, kind: Kind, datacenter: Option<&DatacenterName>, node: Option<&NodeName>) -> BTreeMap<String, String> {
+        [
+            (LABEL_OWNER, Some(OWNER)),
+            (LABEL_LAB, Some(self.lab.as_str())),
+            (LABEL_KIND, Some(kind.as_str())),
+            (LABEL_TOPOLOGY, Some(self.topology_hash)),
+            (LABEL_RUN, self.run),
+            (LABEL_DATACENTER, datacenter.map(DatacenterName::as_str)),
+            (LABEL_NODE, node.map(NodeName::as_str)),
+        ]
+        .into_iter()
+        .filter_map(|(key, value)| Some((key.to_owned(), value?.to_owned())))
+        .collect()
+    }
 }
 
 /// A datacenter, planned.
@@ -150,4 +353,181 @@ pub struct ContainerSpec {
     pub open_stdin: bool,
     /// Labels.
     pub labels: BTreeMap<String, String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::release::{Catalogue, Choice};
+    use crate::topology;
+
+    const TWO_DC: &str = include_str!("../../topologies/two-dc.yaml");
+
+    fn parsed(text: &str) -> Topology {
+        topology::parse("two-dc.yaml", text).expect("a right topology")
+    }
+
+    fn images(topology: &Topology) -> Images {
+        let catalogue = Catalogue::built_in();
+        let release = |node: &crate::topology::Node| {
+            catalogue
+                .resolve(node.engine, node.release.as_deref(), &Choice::default())
+                .expect("a known release")
+        };
+        Images {
+            relay: "relay".to_owned(),
+            probe: "probe".to_owned(),
+            releases: topology
+                .nodes
+                .iter()
+                .map(|node| (node.name.clone(), release(node)))
+                .collect(),
+        }
+    }
+
+    fn planned(text: &str) -> Plan {
+        let topology = parsed(text);
+        plan(
+            &topology,
+            &topology::hash(text),
+            &topology.name,
+            None,
+            &images(&topology),
+            &[],
+        )
+        .expect("a plan")
+    }
+
+    fn container<'p>(plan: &'p Plan, name: &str) -> &'p ContainerSpec {
+        plan.containers
+            .iter()
+            .find(|container| container.name == name)
+            .expect("a container of that name")
+    }
+
+    #[test]
+    fn a_plan_comes_back_from_the_label_of_a_relay() {
+        let plan = planned(TWO_DC);
+        let label = &container(&plan, "tb-two-dc-relay.dc1").labels[LABEL_PLAN];
+        assert_eq!(Plan::from_label(label).expect("a plan"), plan);
+        assert!(!container(&plan, "tb-two-dc-probe.dc1").labels.contains_key(LABEL_PLAN));
+    }
+
+    #[test]
+    fn only_relays_have_capabilities_and_devices() {
+        for container in &planned(TWO_DC).containers {
+            let relay = container.kind == Kind::Relay;
+            assert_eq!(container.cap_add.is_empty(), !relay, "{}", container.name);
+            assert_eq!(container.devices.is_empty(), !relay, "{}", container.name);
+        }
+    }
+
+    #[test]
+    fn primaries_stand_before_their_replicas_whatever_the_file_says() {
+        let text =
+            TWO_DC.replace("  redis-primary: { datacenter: dc1 }\n", "") + "  redis-primary: { datacenter: dc1 }\n";
+        let plan = planned(&text);
+        let position = |name: &str| {
+            plan.containers
+                .iter()
+                .position(|container| container.name == name)
+                .expect("a container of that name")
+        };
+        assert!(position("tb-two-dc-redis-primary") < position("tb-two-dc-redis-near"));
+        let replica = container(&plan, "tb-two-dc-redis-near");
+        let primary = plan.nodes.iter().find(|node| node.name.as_str() == "redis-primary");
+        let address = primary.expect("a primary").address.to_string();
+        assert!(
+            replica
+                .command
+                .windows(2)
+                .any(|words| words[0] == "--replicaof" && words[1] == address)
+        );
+    }
+
+    #[test]
+    fn every_object_carries_owner_lab_and_topology() {
+        let plan = planned(TWO_DC);
+        let networks = plan.networks.iter().map(|object| &object.labels);
+        let volumes = plan.volumes.iter().map(|object| &object.labels);
+        let containers = plan.containers.iter().map(|object| &object.labels);
+        for labels in networks.chain(volumes).chain(containers) {
+            for key in [LABEL_OWNER, LABEL_LAB, LABEL_KIND, LABEL_TOPOLOGY] {
+                assert!(labels.contains_key(key), "{labels:?}");
+            }
+            assert!(!labels.contains_key(LABEL_RUN));
+        }
+    }
+
+    #[test]
+    fn no_name_or_address_is_used_twice() {
+        let plan = planned(TWO_DC);
+        let mut names: Vec<&str> = plan.containers.iter().map(|object| object.name.as_str()).collect();
+        let mut addresses: Vec<&Ipv4Addr> = plan
+            .containers
+            .iter()
+            .flat_map(|object| object.endpoints.iter().map(|(_, address)| address))
+            .collect();
+        let all = (names.len(), addresses.len());
+        names.sort_unstable();
+        names.dedup();
+        addresses.sort_unstable();
+        addresses.dedup();
+        assert_eq!((names.len(), addresses.len()), all);
+        for network in &plan.networks {
+            assert!(network.bridge.len() <= 15);
+        }
+    }
+
+    #[test]
+    fn only_a_datacenter_that_publishes_gives_the_host_an_address() {
+        let text = TWO_DC.replace("{ datacenter: dc1 }", "{ datacenter: dc1, publish: 6380 }");
+        let plan = planned(&text);
+        let hosts: Vec<bool> = plan
+            .networks
+            .iter()
+            .map(|network| network.host_address.is_some())
+            .collect();
+        assert_eq!(hosts, [false, true, false]);
+        let primary = container(&plan, "tb-two-dc-redis-primary");
+        assert_eq!(primary.publish[&6379], (Ipv4Addr::LOCALHOST, 6380));
+    }
+
+    #[test]
+    fn a_setting_of_the_file_replaces_ours_and_comes_last() {
+        let text = TWO_DC.replace(
+            "engine: redis\n",
+            "engine: redis\n  config: { appendonly: yes, maxmemory: 64mb }\n",
+        );
+        let plan = planned(&text);
+        let command = &container(&plan, "tb-two-dc-redis-primary").command;
+        let count = command.iter().filter(|word| *word == "--appendonly").count();
+        assert_eq!(count, 1);
+        assert_eq!(
+            command[command.len() - 4..],
+            ["--appendonly", "yes", "--maxmemory", "64mb"]
+        );
+        let postgres = &container(&plan, "tb-two-dc-postgres").command;
+        assert_eq!(*postgres, ["-c", "listen_addresses=*"]);
+    }
+
+    #[test]
+    fn a_release_of_the_other_kind_and_a_mixed_set_are_refused() {
+        let topology = parsed(TWO_DC);
+        let catalogue = Catalogue::built_in();
+        let with = |node: &str, engine: EngineKind| {
+            let mut images = images(&topology);
+            let name = NodeName::new(node).expect("a legal name");
+            images.releases.insert(name, catalogue.default_of(engine).clone());
+            plan(&topology, "", &topology.name, None, &images, &[])
+        };
+        assert!(matches!(
+            with("redis-far", EngineKind::Valkey),
+            Err(PlanError::MixedSet { .. })
+        ));
+        assert!(matches!(
+            with("postgres", EngineKind::Valkey),
+            Err(PlanError::WrongKind { .. })
+        ));
+    }
 }

@@ -104,8 +104,8 @@ pub struct Node {
     pub release: Option<String>,
     /// Configuration overrides, as the server names them.
     pub config: BTreeMap<String, String>,
-    /// Ports of the host that lead to it.
-    pub publish: Vec<Publish>,
+    /// Port of the host that leads to it.
+    pub publish: Option<Publish>,
 }
 
 /// A port of the host that leads to a node's server port.

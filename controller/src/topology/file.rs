@@ -110,9 +110,9 @@ pub(super) struct NodeFile {
     /// Settings, as the server names them; values are taken as written.
     #[schemars(default, schema_with = "config")]
     pub(super) config: Vec<(At<String>, At<String>)>,
-    /// Port of the host that leads to the server, or a list: 6380 (on 127.0.0.1) or "0.0.0.0:6380".
-    #[schemars(default, schema_with = "publish")]
-    pub(super) publish: Vec<At<String>>,
+    /// Port of the host that leads to the server: 6380 (on 127.0.0.1) or "0.0.0.0:6380".
+    #[schemars(schema_with = "publish")]
+    pub(super) publish: Option<At<String>>,
     /// Keys whose values could not be read: their absence is not a second problem.
     #[schemars(skip)]
     pub(super) broken: Vec<&'static str>,
@@ -171,8 +171,7 @@ fn config(_: &mut SchemaGenerator) -> Schema {
 }
 
 fn publish(_: &mut SchemaGenerator) -> Schema {
-    let one = json_schema!({ "type": ["integer", "string"], "minimum": 1, "maximum": 65535 });
-    json_schema!({ "anyOf": [one, { "type": "array", "items": one }] })
+    json_schema!({ "type": ["integer", "string"], "minimum": 1, "maximum": 65535 })
 }
 
 fn datacenters(generator: &mut SchemaGenerator) -> Schema {

@@ -357,26 +357,23 @@ fn publish(
     node: &NodeFile,
     taken: &mut Vec<(Publish, String)>,
     problems: &mut Problems,
-) -> Vec<Publish> {
-    let mut ports = Vec::new();
-    for text in &node.publish {
-        let Some(port) = port(text, problems) else { continue };
-        let clash = taken.iter().find(|(other, _)| {
-            other.port == port.port
-                && (other.host == port.host || other.host.is_unspecified() || port.host.is_unspecified())
-        });
-        if let Some((_, owner)) = clash {
-            problems.add(
-                text.place,
-                Code::BadPublish,
-                format!("port {} of the host already leads to {}", port.port, quote(owner)),
-            );
-        } else {
-            taken.push((port, key.value.clone()));
-            ports.push(port);
-        }
+) -> Option<Publish> {
+    let text = node.publish.as_ref()?;
+    let port = port(text, problems)?;
+    let clash = taken.iter().find(|(other, _)| {
+        other.port == port.port
+            && (other.host == port.host || other.host.is_unspecified() || port.host.is_unspecified())
+    });
+    if let Some((_, owner)) = clash {
+        problems.add(
+            text.place,
+            Code::BadPublish,
+            format!("port {} of the host already leads to {}", port.port, quote(owner)),
+        );
+        return None;
     }
-    ports
+    taken.push((port, key.value.clone()));
+    Some(port)
 }
 
 fn port(text: &At<String>, problems: &mut Problems) -> Option<Publish> {

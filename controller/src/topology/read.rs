@@ -298,33 +298,23 @@ impl Reader<'_, '_> {
         settings
     }
 
-    fn publish(&mut self, tree: &At<Tree>) -> Vec<At<String>> {
-        let items = match &tree.value {
-            Tree::List(items) => items.as_slice(),
-            _ => std::slice::from_ref(tree),
-        };
-        let mut ports = Vec::new();
-        for item in items {
-            match &item.value {
-                Tree::Text(text) | Tree::Number(text) => ports.push(At {
-                    value: text.clone(),
-                    place: item.place,
-                }),
-                other => {
-                    self.problems
-                        .add(
-                            item.place,
-                            Code::WrongType,
-                            format!(
-                                "`publish` is a port of the host or a list of ports, not {}",
-                                other.sort()
-                            ),
-                        )
-                        .hint("write 6380, or \"0.0.0.0:6380\" for all interfaces");
-                }
+    fn publish(&mut self, tree: &At<Tree>) -> Option<At<String>> {
+        match &tree.value {
+            Tree::Text(text) | Tree::Number(text) => Some(At {
+                value: text.clone(),
+                place: tree.place,
+            }),
+            other => {
+                self.problems
+                    .add(
+                        tree.place,
+                        Code::WrongType,
+                        format!("`publish` is a port of the host, not {}", other.sort()),
+                    )
+                    .hint("write 6380, or \"0.0.0.0:6380\" for all interfaces of the host");
+                None
             }
         }
-        ports
     }
 
     fn text(&mut self, tree: &At<Tree>, key: &str) -> Option<At<String>> {

@@ -1,0 +1,181 @@
+//! The servers of a lab: container and command line of each node. Configuration is all on the command line, so that
+//! it can be read in one place; what the topology overrides comes last.
+
+use super::{ContainerSpec, Images, Labels, PlanError, PlannedNode};
+use crate::address::{self, Layout};
+use crate::names::{Kind, NodeName, datacenter_network, node_container, state_volume};
+use crate::release::Release;
+use crate::topology::{EngineKind, Node, Role, Topology};
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+/// Memory of a server.
+const MEMORY_BYTES: u64 = 512 << 20;
+/// Most processes of a server: Postgres has one per connection.
+const PIDS: u32 = 256;
+
+/// All nodes, in the order of the file.
+pub(super) fn nodes(
+    topology: &Topology,
+    layout: &Layout,
+    images: &Images,
+    labels: &Labels,
+) -> Result<Vec<PlannedNode>, PlanError> {
+    let mut planned: Vec<PlannedNode> = Vec::new();
+    for node in &topology.nodes {
+        let release = release(node, images)?;
+        let subnet = topology
+            .datacenters
+            .iter()
+            .position(|datacenter| datacenter.name == node.datacenter)
+            .map(|index| layout.datacenters[index])
+            .expect("a checked node stands in a datacenter");
+        let before = planned
+            .iter()
+            .filter(|other| other.datacenter == node.datacenter)
+            .count();
+        planned.push(PlannedNode {
+            name: node.name.clone(),
+            container: node_container(labels.lab, &node.name),
+            datacenter: node.datacenter.clone(),
+            address: address::node(subnet, before),
+            engine: release.engine,
+            role: node.role.clone(),
+            release: release.name.clone(),
+            version: release.version.as_ref().map(ToString::to_string),
+        });
+    }
+    replicas_run_what_their_primaries_run(&planned)?;
+    Ok(planned)
+}
+
+/// The container of a node.
+pub(super) fn container(
+    node: &Node,
+    planned: &PlannedNode,
+    all: &[PlannedNode],
+    images: &Images,
+    hosts: &[String],
+    labels: &Labels,
+) -> Result<ContainerSpec, PlanError> {
+    let release = release(node, images)?;
+    let start = release.start();
+    let port = release.engine.port();
+    let mut tmpfs = start.tmpfs;
+    tmpfs.insert("/tmp".to_owned(), "mode=1777,size=67108864".to_owned());
+    Ok(ContainerSpec {
+        name: planned.container.clone(),
+        kind: Kind::Node,
+        image: release.image.clone(),
+        entrypoint: start.entrypoint,
+        command: command(node, release.engine, all),
+        env: start.env,
+        user: Some(start.user.to_owned()),
+        endpoints: vec![(datacenter_network(labels.lab, &node.datacenter), planned.address)],
+        extra_hosts: hosts.to_vec(),
+        cap_add: Vec::new(),
+        devices: Vec::new(),
+        sysctls: BTreeMap::new(),
+        volumes: BTreeMap::from([(state_volume(labels.lab, &node.name), start.state_path.to_owned())]),
+        tmpfs,
+        memory_bytes: MEMORY_BYTES,
+        pids: PIDS,
+        publish: node
+            .publish
+            .iter()
+            .map(|publish| (port, (publish.host, publish.port)))
+            .collect(),
+        open_stdin: false,
+        labels: labels.of(Kind::Node, Some(&node.datacenter), Some(&node.name)),
+    })
+}
+
+fn release<'i>(node: &Node, images: &'i Images) -> Result<&'i Release, PlanError> {
+    let release = images
+        .releases
+        .get(&node.name)
+        .ok_or_else(|| PlanError::NoRelease(node.name.clone()))?;
+    if release.engine.is_cache() == node.engine.is_cache() {
+        Ok(release)
+    } else {
+        Err(PlanError::WrongKind {
+            node: node.name.clone(),
+            engine: node.engine.as_str(),
+            release: release.name.clone(),
+        })
+    }
+}
+
+/// A pinned release can make a Redis primary with a Valkey replica of what the file says is one engine.
+fn replicas_run_what_their_primaries_run(nodes: &[PlannedNode]) -> Result<(), PlanError> {
+    for node in nodes {
+        let Role::ReplicaOf(primary) = &node.role else { continue };
+        let primary = nodes
+            .iter()
+            .find(|other| &other.name == primary)
+            .expect("a checked replica has a primary");
+        if primary.engine != node.engine {
+            return Err(PlanError::MixedSet {
+                replica: node.name.clone(),
+                replica_release: node.release.clone(),
+                primary: primary.name.clone(),
+                primary_release: primary.release.clone(),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn command(node: &Node, engine: EngineKind, all: &[PlannedNode]) -> Vec<String> {
+    match engine {
+        EngineKind::Redis | EngineKind::Valkey => cache_command(node, engine, all),
+        EngineKind::Postgres => postgres_command(node),
+    }
+}
+
+fn cache_command(node: &Node, engine: EngineKind, all: &[PlannedNode]) -> Vec<String> {
+    let port = engine.port().to_string();
+    let base = [
+        ("port", port.as_str()),
+        ("bind", "0.0.0.0"),
+        ("protected-mode", "no"),
+        ("daemonize", "no"),
+        ("dir", "/data"),
+        ("save", ""),
+        ("appendonly", "no"),
+        // The first synchronisation of a replica would wait 5 s for others to join it.
+        ("repl-diskless-sync", "yes"),
+        ("repl-diskless-sync-delay", "0"),
+        // Redis has 1 MB and Valkey 10 MB: the same cut would end in different resynchronisations.
+        ("repl-backlog-size", "10mb"),
+    ];
+    let own = |key: &str| node.config.contains_key(key);
+    let mut words: Vec<String> = base
+        .iter()
+        .filter(|(key, _)| !own(key))
+        .flat_map(|(key, value)| [format!("--{key}"), (*value).to_owned()])
+        .collect();
+    if let Role::ReplicaOf(primary) = &node.role {
+        let address = address_of(primary, all);
+        words.extend(["--replicaof".to_owned(), address.to_string(), port]);
+    }
+    for (key, value) in &node.config {
+        words.extend([format!("--{key}"), value.clone()]);
+    }
+    words
+}
+
+fn postgres_command(node: &Node) -> Vec<String> {
+    let mut words = vec!["-c".to_owned(), "listen_addresses=*".to_owned()];
+    for (key, value) in &node.config {
+        words.extend(["-c".to_owned(), format!("{key}={value}")]);
+    }
+    words
+}
+
+fn address_of(node: &NodeName, all: &[PlannedNode]) -> Ipv4Addr {
+    all.iter()
+        .find(|other| &other.name == node)
+        .map(|other| other.address)
+        .expect("a checked replica has a primary")
+}
