@@ -7,15 +7,14 @@
 //! need the local table, so only the gateway address stays reachable from inside: a ping of it is answered by
 //! the kernel and says nothing about any link.
 
-use crate::netlink::Netlink;
-use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
+use crate::netlink::{InterfaceChange, Message, Netlink};
+use netlink_packet_core::{DefaultNla, Emitable, NLA_F_NESTED, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
-use netlink_packet_route::link::{AfSpecInet, AfSpecUnspec, LinkAttribute, LinkFlags, LinkMessage};
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
 };
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
-use netlink_packet_route::{AddressFamily, IpProtocol, RouteNetlinkMessage};
+use netlink_packet_route::{AddressFamily, IpProtocol};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use wire::{Path, RelayConfig};
@@ -85,7 +84,7 @@ impl Routes {
     pub fn open(config: &RelayConfig) -> Result<Self, RoutesError> {
         let mut netlink = Netlink::open().map_err(refused("open", "netlink socket"))?;
         let addresses = netlink
-            .dump(RouteNetlinkMessage::GetAddress(inet_addresses()))
+            .dump(Message::GetAddress(inet_addresses()))
             .map_err(refused("list", "addresses"))?;
         let inside = interface_with(&addresses, "inside", config.inside)?;
         let outside = interface_with(&addresses, "outside", config.outside)?;
@@ -138,37 +137,34 @@ impl Routes {
     }
 
     fn raise_tun(&mut self, tun: &Interface) -> Result<(), RoutesError> {
-        let mut message = LinkMessage::default();
-        message.header.index = tun.index;
-        message.header.flags = LinkFlags::Up;
-        message.header.change_mask = LinkFlags::Up;
-        message.attributes.push(LinkAttribute::TxQueueLen(TUN_QUEUE_PACKETS));
+        let queue = DefaultNla::new(libc::IFLA_TXQLEN, TUN_QUEUE_PACKETS.to_ne_bytes().to_vec());
+        let change = InterfaceChange {
+            index: tun.index,
+            raise: true,
+            attributes: vec![queue],
+        };
         self.netlink
-            .change(RouteNetlinkMessage::SetLink(message), 0)
+            .change(Message::SetLink(change), 0)
             .map_err(refused("raise", &tun.name))
     }
 
     /// Interface settings by netlink, which works where /proc/sys is read-only.
     fn switch_off_checks(&mut self, interface: &Interface) -> Result<(), RoutesError> {
-        const IFLA_INET_CONF: u16 = 1;
-        const NESTED: u16 = 1 << 15;
-        const SEND_REDIRECTS: u16 = 6;
-        const RP_FILTER: u16 = 8;
-        let mut settings = Vec::new();
-        for setting in [SEND_REDIRECTS, RP_FILTER] {
-            settings.extend_from_slice(&8u16.to_ne_bytes());
-            settings.extend_from_slice(&setting.to_ne_bytes());
-            settings.extend_from_slice(&0u32.to_ne_bytes());
-        }
-        let mut message = LinkMessage::default();
-        message.header.index = interface.index;
-        message
-            .attributes
-            .push(LinkAttribute::AfSpecUnspec(vec![AfSpecUnspec::Inet(vec![
-                AfSpecInet::Other(DefaultNla::new(IFLA_INET_CONF | NESTED, settings)),
-            ])]));
+        // IPV4_DEVCONF_SEND_REDIRECTS and IPV4_DEVCONF_RP_FILTER.
+        let settings = [6, 8].map(|setting| DefaultNla::new(setting, 0u32.to_ne_bytes().to_vec()));
+        let inet_conf = nested(1, &settings);
+        let inet = nested(
+            libc::AF_INET.cast_unsigned().try_into().expect("AF_INET is 2"),
+            &[inet_conf],
+        );
+        let attributes = vec![nested(libc::IFLA_AF_SPEC, &[inet])];
+        let change = InterfaceChange {
+            index: interface.index,
+            raise: false,
+            attributes,
+        };
         self.netlink
-            .change(RouteNetlinkMessage::SetLink(message), 0)
+            .change(Message::SetLink(change), 0)
             .map_err(refused("switch off rp_filter and send_redirects of", &interface.name))
     }
 
@@ -207,7 +203,7 @@ impl Routes {
             let mut message = route(RouteHeader::RT_TABLE_MAIN, RouteType::Unspec);
             message.header.scope = RouteScope::NoWhere;
             message.header.protocol = RouteProtocol::Unspec;
-            match self.netlink.change(RouteNetlinkMessage::DelRoute(message), 0) {
+            match self.netlink.change(Message::DelRoute(message), 0) {
                 Ok(()) => {}
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(()),
                 Err(error) => return Err(refused("remove", "default route")(error)),
@@ -228,7 +224,7 @@ impl Routes {
         message.attributes.push(AddressAttribute::Local(address));
         message.attributes.push(AddressAttribute::Address(address));
         self.netlink
-            .change(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_REPLACE)
+            .change(Message::NewAddress(message), NLM_F_CREATE | NLM_F_REPLACE)
             .map_err(refused(
                 "add",
                 &format!("address {} to {}", config.gateway, self.inside.name),
@@ -237,7 +233,7 @@ impl Routes {
 
     fn add_route(&mut self, message: RouteMessage, object: impl FnOnce() -> String) -> Result<(), RoutesError> {
         self.netlink
-            .change(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_REPLACE)
+            .change(Message::NewRoute(message), NLM_F_CREATE | NLM_F_REPLACE)
             .map_err(|source| RoutesError::Refused {
                 step: "add route",
                 object: object(),
@@ -249,7 +245,7 @@ impl Routes {
         let object = describe(&message);
         match self
             .netlink
-            .change(RouteNetlinkMessage::NewRule(message), NLM_F_CREATE | NLM_F_EXCL)
+            .change(Message::NewRule(message), NLM_F_CREATE | NLM_F_EXCL)
         {
             Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(()),
             result => result.map_err(refused("add rule", &object)),
@@ -258,7 +254,7 @@ impl Routes {
 
     fn delete_rule(&mut self, message: RuleMessage) -> Result<(), RoutesError> {
         let object = describe(&message);
-        match self.netlink.change(RouteNetlinkMessage::DelRule(message), 0) {
+        match self.netlink.change(Message::DelRule(message), 0) {
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
             result => result.map_err(refused("delete rule", &object)),
         }
@@ -270,19 +266,22 @@ fn refused(step: &'static str, object: &str) -> impl FnOnce(io::Error) -> Routes
     move |source| RoutesError::Refused { step, object, source }
 }
 
+/// An attribute made of attributes.
+fn nested(kind: u16, parts: &[DefaultNla]) -> DefaultNla {
+    let mut bytes = vec![0; parts.buffer_len()];
+    parts.emit(&mut bytes);
+    DefaultNla::new(kind | NLA_F_NESTED, bytes)
+}
+
 fn inet_addresses() -> AddressMessage {
     let mut message = AddressMessage::default();
     message.header.family = AddressFamily::Inet;
     message
 }
 
-fn interface_with(
-    addresses: &[RouteNetlinkMessage],
-    side: &'static str,
-    wanted: Ipv4Addr,
-) -> Result<Interface, RoutesError> {
+fn interface_with(addresses: &[Message], side: &'static str, wanted: Ipv4Addr) -> Result<Interface, RoutesError> {
     for message in addresses {
-        let RouteNetlinkMessage::NewAddress(address) = message else {
+        let Message::NewAddress(address) = message else {
             continue;
         };
         if !address
@@ -404,12 +403,12 @@ fn describe(rule: &RuleMessage) -> String {
 mod tests {
     use super::*;
 
-    fn address(local: [u8; 4], index: u32, label: &str) -> RouteNetlinkMessage {
+    fn address(local: [u8; 4], index: u32, label: &str) -> Message {
         let mut message = inet_addresses();
         message.header.index = index;
         message.attributes.push(AddressAttribute::Local(IpAddr::from(local)));
         message.attributes.push(AddressAttribute::Label(label.into()));
-        RouteNetlinkMessage::NewAddress(message)
+        Message::NewAddress(message)
     }
 
     #[test]
