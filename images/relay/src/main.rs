@@ -6,7 +6,7 @@
 
 use relay::control::{Desk, Wire, serve};
 use relay::router::Router;
-use relay::router::kernel::{Alarm, EndSignals, now_ns, schedule};
+use relay::router::kernel::{Alarm, EndSignals, keep_memory, now_ns, schedule};
 use relay::router::tun::{Tun, TunError};
 use relay::routes::{Interface, Routes, RoutesError};
 use relay::sysctls::{self, SysctlError};
@@ -43,6 +43,7 @@ enum StartError {
 }
 
 fn main() -> ExitCode {
+    keep_memory();
     let signals = EndSignals::hold();
     match start() {
         Ok(()) => {

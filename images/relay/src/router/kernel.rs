@@ -80,6 +80,17 @@ impl Alarm {
     }
 }
 
+/// Let the allocator keep what the data path gives back, up to 64 MiB. By default it returns memory as soon as 128
+/// KiB are free at the end and faults it in again for the next packet, a tenth of the processor time of bulk
+/// traffic.
+pub fn keep_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: no pointer is passed; the allocator takes its own lock.
+    unsafe {
+        libc::mallopt(libc::M_TRIM_THRESHOLD, 64 << 20);
+    }
+}
+
 /// Give the calling thread the best scheduling that the kernel grants, and timers without slack; returns the
 /// name of the class. Under load only a deadline keeps the error of a delay below a millisecond.
 pub fn schedule() -> &'static str {
