@@ -36,6 +36,16 @@ impl Verdict {
     pub fn worst(verdicts: impl IntoIterator<Item = Self>) -> Option<Self> {
         verdicts.into_iter().max()
     }
+
+    /// As documents write it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Inconclusive => "inconclusive",
+            Self::Diverged => "diverged",
+        }
+    }
 }
 
 /// Why a finding is inconclusive: the host's noise is forgiven where a lack of data is not.

@@ -1,5 +1,7 @@
 //! One short function per verb, in a file of its own below; the only place where stages are chained.
 
+pub mod screen;
+
 use crate::cli::{Cli, Verb};
 use crate::error::{CommandError, ExitCode};
 

@@ -1,5 +1,8 @@
 //! The documented exit codes and the error at the top that joins the modules' errors.
 
+use crate::claim::Verdict;
+use crate::findings::Findings;
+
 /// Exit code of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -28,6 +31,22 @@ pub enum ExitCode {
     Terminated = 143,
 }
 
+impl ExitCode {
+    /// Of a judged run. What could not be completed is no verdict, so it comes first; a run in which nothing was judged
+    /// has not held anything and counts as not completed.
+    #[must_use]
+    pub fn of(findings: &Findings) -> Self {
+        let broken = findings.error.is_some() || findings.blocks.iter().any(|block| block.error.is_some());
+        match findings.verdict {
+            _ if broken => Self::Incomplete,
+            None => Self::Incomplete,
+            Some(Verdict::Diverged) => Self::Diverged,
+            Some(Verdict::Inconclusive) => Self::Inconclusive,
+            Some(Verdict::Holds) => Self::Success,
+        }
+    }
+}
+
 /// What a command ends with when it fails: printed as `error: failed to <text>` with `hint:` below it.
 #[derive(Debug)]
 pub struct CommandError {
@@ -54,5 +73,26 @@ impl CommandError {
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn not_completed_beats_diverged_beats_inconclusive_beats_held() {
+        let code = |verdict, error: Option<&str>| {
+            ExitCode::of(&Findings {
+                blocks: Vec::new(),
+                verdict,
+                error: error.map(str::to_owned),
+            })
+        };
+        assert_eq!(code(Some(Verdict::Diverged), Some("x")), ExitCode::Incomplete);
+        assert_eq!(code(Some(Verdict::Diverged), None), ExitCode::Diverged);
+        assert_eq!(code(Some(Verdict::Inconclusive), None), ExitCode::Inconclusive);
+        assert_eq!(code(Some(Verdict::Holds), None), ExitCode::Success);
+        assert_eq!(code(None, None), ExitCode::Incomplete);
     }
 }

@@ -35,3 +35,4 @@ pub mod store;
 pub mod cli;
 pub mod commands;
 pub mod error;
+pub mod log;

@@ -33,12 +33,6 @@ fn code_of(code: ExitCode) -> std::process::ExitCode {
 
 fn start_logging(cli: &Cli) {
     use std::io::IsTerminal;
-    let level = match cli.global.verbose {
-        0 => "warn",
-        1 => "testbed=info,warn",
-        2 => "testbed=debug,info",
-        _ => "trace",
-    };
     let colour = match cli.global.color {
         Color::Always => true,
         Color::Never => false,
@@ -46,10 +40,5 @@ fn start_logging(cli: &Cli) {
             std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
         }
     };
-    tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::new(level))
-        .with_writer(std::io::stderr)
-        .with_ansi(colour)
-        .with_target(false)
-        .init();
+    testbed::log::start(cli.global.verbose, colour);
 }

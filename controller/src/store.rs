@@ -13,7 +13,7 @@
 mod load;
 mod survey;
 
-pub use load::{Stored, load};
+pub use load::{Stored, load, stored_verdicts};
 pub use survey::{host, sha256_of_file, sha256_of_text, utc_now};
 
 use crate::findings::Findings;

@@ -6,10 +6,10 @@ use crate::document::document;
 use crate::findings::{BlockFindings, Findings};
 use crate::manifest::Manifest;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The document `report`.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ReportDocument {
     /// Worst verdict of all (null: no claim was judged).
     pub verdict: Option<Verdict>,

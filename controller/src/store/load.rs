@@ -1,9 +1,12 @@
 //! Reads a run directory back. A last line that was cut short by a kill is left out and told; anything else that is
 //! damaged is an error with its line, since a history with holes must not be judged.
 
-use super::{HISTORY, MANIFEST, StoreError};
+use super::{HISTORY, MANIFEST, REPORT_JSON, StoreError};
+use crate::claim::Verdict;
 use crate::history::{Event, History};
 use crate::manifest::Manifest;
+use crate::report::ReportDocument;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -58,6 +61,15 @@ pub fn load(path: &Path) -> Result<Stored, StoreError> {
         manifest,
         left_out,
     })
+}
+
+/// Verdicts of the report that lies in a run directory, by claim; `None` if there is none that can be read.
+#[must_use]
+pub fn stored_verdicts(path: &Path) -> Option<BTreeMap<String, Verdict>> {
+    let text = fs::read_to_string(path.join(REPORT_JSON)).ok()?;
+    let report: ReportDocument = serde_json::from_str(&text).ok()?;
+    let findings = report.blocks.into_iter().flat_map(|block| block.findings);
+    Some(findings.map(|finding| (finding.claim, finding.verdict)).collect())
 }
 
 /// Events of a history file, and what was left out of it.
