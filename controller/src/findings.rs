@@ -1,7 +1,18 @@
 //! Judges a history: per block its table, its findings and its trust. Pure, so that a stored run can be judged again.
+//!
+//! One file per block below. A step that is missing from the history makes claims inconclusive, never held.
 
-use crate::claim::{Finding, Verdict};
-use crate::history::BlockNumber;
+pub mod card;
+mod far_cache;
+mod lost_writes;
+mod price_of_wait;
+pub mod row;
+mod trust;
+mod visibility_lag;
+
+use crate::claim::{Finding, Verdict, combine};
+use crate::history::{BlockNumber, History, What};
+use row::Rows;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -62,4 +73,124 @@ pub enum Trust {
     Suspect(Vec<String>),
     /// No.
     Void(Vec<String>),
+}
+
+/// What the file of a block makes of its part of a history.
+#[derive(Debug, Default)]
+struct Judged {
+    table: Table,
+    findings: Vec<Finding>,
+    notes: Vec<String>,
+}
+
+/// Judges a run.
+#[must_use]
+pub fn judge(history: &History) -> Findings {
+    let mut blocks: Vec<BlockFindings> = Vec::new();
+    for event in &history.events {
+        let seen = match &event.what {
+            What::BlockSkipped { block, reason } => skipped(*block, reason),
+            What::BlockStarted { block, .. } => measured(history, *block),
+            _ => continue,
+        };
+        // A block that ran twice is judged once, on its last numbers.
+        blocks.retain(|known| known.block != seen.block);
+        blocks.push(seen);
+    }
+    Findings {
+        verdict: combine(blocks.iter().flat_map(|block| &block.findings)),
+        error: run_error(history, &blocks),
+        blocks,
+    }
+}
+
+fn skipped(block: BlockNumber, reason: &str) -> BlockFindings {
+    BlockFindings {
+        skipped: Some(reason.to_owned()),
+        ..blank(block)
+    }
+}
+
+fn measured(history: &History, block: BlockNumber) -> BlockFindings {
+    let rows = Rows { history, block };
+    let judged = match block {
+        1 => visibility_lag::judge(&rows),
+        2 => lost_writes::judge(&rows),
+        3 => price_of_wait::judge(&rows),
+        7 => far_cache::judge(&rows),
+        _ => Judged::default(),
+    };
+    let (trust, void) = trust::of(&rows);
+    let findings = judged.findings.into_iter();
+    let findings = match void {
+        Some(reason) => findings
+            .map(|finding| finding.voided(&reason.text, reason.cause))
+            .collect(),
+        None => findings.collect(),
+    };
+    let mut notes = judged.notes;
+    notes.extend(history.notes(block).map(str::to_owned));
+    BlockFindings {
+        method: method(history, block).unwrap_or_default(),
+        table: judged.table,
+        findings,
+        trust,
+        notes,
+        error: block_error(history, block),
+        ..blank(block)
+    }
+}
+
+/// What is known of a block before anything was measured. A number that this program does not know (a history of a
+/// newer one) has no words and no claims.
+fn blank(block: BlockNumber) -> BlockFindings {
+    let card = card::of(block);
+    let text = |part: fn(&card::Card) -> &str| card.map_or_else(String::new, |card| part(card).to_owned());
+    BlockFindings {
+        block,
+        title: text(|card| card.title),
+        question: text(|card| card.question),
+        method: String::new(),
+        does_not_show: text(|card| card.does_not_show),
+        table: Table::default(),
+        findings: Vec::new(),
+        trust: Trust::Sound,
+        notes: Vec::new(),
+        error: None,
+        skipped: None,
+    }
+}
+
+fn method(history: &History, block: BlockNumber) -> Option<String> {
+    history.events.iter().rev().find_map(|event| match &event.what {
+        What::BlockStarted { block: of, method } if *of == block => method.clone(),
+        _ => None,
+    })
+}
+
+/// Why a block was not run to its end.
+fn block_error(history: &History, block: BlockNumber) -> Option<String> {
+    let ended = history.events.iter().rev().find_map(|event| match &event.what {
+        What::BlockEnded { block: of, error, .. } if *of == block => Some(error.clone()),
+        _ => None,
+    });
+    ended.unwrap_or_else(|| Some("the history ends before the block does".to_owned()))
+}
+
+/// Why a run could not be completed: its own error, or that of its first block that failed.
+fn run_error(history: &History, blocks: &[BlockFindings]) -> Option<String> {
+    let ended = history.events.iter().rev().find_map(|event| match &event.what {
+        What::RunEnded { error } => Some(error.clone()),
+        _ => None,
+    });
+    let of_blocks = || {
+        let failed = blocks
+            .iter()
+            .find_map(|block| Some((block.block, block.error.as_ref()?)));
+        failed.map(|(block, error)| format!("block {block}: failed to {error}"))
+    };
+    match ended {
+        Some(error) => error.or_else(of_blocks),
+        None => Some("the history ends before the run does".to_owned()),
+    }
 }

@@ -63,6 +63,9 @@ pub enum What {
     BlockStarted {
         /// Number.
         block: BlockNumber,
+        /// How it is done, with its parameters.
+        #[serde(default)]
+        method: Option<String>,
     },
     /// A block ended.
     BlockEnded {

@@ -1,0 +1,161 @@
+//! The lab as a block found it, and putting it back: link conditions, settings, who replicates from whom, number of keys.
+//!
+//! Putting back does only what differs, so it can follow a block that cleaned up after itself, one that failed and one
+//! that was stopped. It ends by looking again: what still differs is an error.
+
+use super::BlockError;
+use super::cast::Part;
+use super::scene::{SETTLE, Scene};
+use crate::lab::LinkSeen;
+use std::net::SocketAddrV4;
+
+/// Settings that blocks touch. A first synchronisation waits 5 s for more replicas unless told otherwise
+/// (`repl-diskless-sync-delay`); a watch needs `notify-keyspace-events`.
+const SETTINGS: [&str; 2] = ["notify-keyspace-events", "repl-diskless-sync-delay"];
+
+/// See the top of the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AsFound {
+    /// One-way delay of the link outward and back, nanoseconds.
+    pub delays_ns: [u64; 2],
+    servers: Vec<ServerFound>,
+}
+
+/// A server as it was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct ServerFound {
+    part: Part,
+    upstream: Option<SocketAddrV4>,
+    keys: i64,
+    settings: Vec<(&'static str, String)>,
+}
+
+impl AsFound {
+    /// Looks at the lab, once all replicas are in sync.
+    pub async fn look(scene: &Scene<'_>) -> Result<Self, BlockError> {
+        let links = scene.links().await?;
+        for link in &links {
+            if link.status.cut.is_some() {
+                return Err(BlockError::FoundCut {
+                    from: link.from.to_string(),
+                    to: link.to.to_string(),
+                });
+            }
+        }
+        scene.in_sync(&scene.cast.replicas()).await?;
+        Self::snapshot(scene, &links).await
+    }
+
+    async fn snapshot(scene: &Scene<'_>, links: &[LinkSeen; 2]) -> Result<Self, BlockError> {
+        let mut servers = Vec::new();
+        for part in scene.cast.caches() {
+            let mut settings = Vec::new();
+            for name in SETTINGS {
+                if let Some(value) = scene.setting(part, name).await? {
+                    settings.push((name, value));
+                }
+            }
+            servers.push(ServerFound {
+                part: part.clone(),
+                upstream: scene.info(part).await?.upstream(),
+                keys: scene.keys(part).await?,
+                settings,
+            });
+        }
+        Ok(Self {
+            delays_ns: links.each_ref().map(|link| link.status.delay_ns),
+            servers,
+        })
+    }
+
+    /// Delay of the link for a block that does not vary it: the larger of the two directions.
+    #[must_use]
+    pub fn delay_ns(&self) -> u64 {
+        self.delays_ns[0].max(self.delays_ns[1])
+    }
+
+    /// Gives a setting of a server a value for the time of the block.
+    pub async fn set(scene: &Scene<'_>, part: &Part, name: &str, value: &str) -> Result<(), BlockError> {
+        debug_assert!(SETTINGS.contains(&name), "{name} would not be put back");
+        scene.command(part, &["CONFIG", "SET", name, value]).await?;
+        Ok(())
+    }
+
+    /// Puts the link and the replicas back, so that the block can remove what it wrote.
+    pub async fn put_topology_back(&self, scene: &mut Scene<'_>) -> Result<(), BlockError> {
+        self.put_link_back(scene).await?;
+        for server in &self.servers {
+            if scene.info(&server.part).await?.upstream() != server.upstream {
+                match server.upstream {
+                    Some(_) => scene.attach(&server.part).await?,
+                    None => scene.promote(&server.part).await?,
+                }
+            }
+        }
+        scene.in_sync(&scene.cast.replicas()).await?;
+        Ok(())
+    }
+
+    /// Puts the settings back and looks whether the lab is as it was found.
+    ///
+    /// # Errors
+    /// A step failed, or something still differs.
+    pub async fn put_settings_back(&self, scene: &mut Scene<'_>) -> Result<(), BlockError> {
+        scene.in_sync(&scene.cast.replicas()).await?;
+        for server in &self.servers {
+            for (name, value) in &server.settings {
+                if scene.setting(&server.part, name).await?.as_ref() != Some(value) {
+                    scene.command(&server.part, &["CONFIG", "SET", name, value]).await?;
+                }
+            }
+        }
+        let links = scene.links().await?;
+        let now = Self::snapshot(scene, &links).await?;
+        if now == *self && links.iter().all(|link| link.status.cut.is_none()) {
+            return Ok(());
+        }
+        Err(BlockError::NotSeen {
+            wanted: "the lab as it was found".to_owned(),
+            limit: SETTLE,
+            seen: self.differences(&now).join(", "),
+        })
+    }
+
+    async fn put_link_back(&self, scene: &mut Scene<'_>) -> Result<(), BlockError> {
+        let links = scene.links().await?;
+        if links.iter().any(|link| link.status.cut.is_some()) {
+            scene.heal("put back").await?;
+        }
+        if links.each_ref().map(|link| link.status.delay_ns) == self.delays_ns {
+            return Ok(());
+        }
+        for (link, delay_ns) in links.iter().zip(self.delays_ns) {
+            scene.lab.set_delay(&link.from, &link.to, delay_ns).await?;
+        }
+        let link = scene.cast.link();
+        scene.fault(format!("set {link} as it was found"))
+    }
+
+    fn differences(&self, now: &Self) -> Vec<String> {
+        let mut found = Vec::new();
+        if self.delays_ns != now.delays_ns {
+            found.push(format!("delays {:?} ns instead of {:?}", now.delays_ns, self.delays_ns));
+        }
+        for (was, is) in self.servers.iter().zip(&now.servers) {
+            let node = &was.part.node;
+            if was.upstream != is.upstream {
+                found.push(format!(
+                    "{node} follows {:?} instead of {:?}",
+                    is.upstream, was.upstream
+                ));
+            }
+            if was.keys != is.keys {
+                found.push(format!("{node} has {} keys instead of {}", is.keys, was.keys));
+            }
+            if was.settings != is.settings {
+                found.push(format!("{node} has {:?} instead of {:?}", is.settings, was.settings));
+            }
+        }
+        found
+    }
+}

@@ -1,0 +1,181 @@
+//! Block 2: how many acknowledged writes are lost when the far replica is promoted? A ledger of writes acknowledged beside
+//! the primary, a cut of both directions, a real promotion, and a count key by key against the ledger.
+//!
+//! The cut destroys what is in flight. (a) is cut when the last acknowledgement is known, (b) a second later, with the
+//! offsets seen equal; each begins with all replicas in sync and none of the keys there.
+
+use super::BlockError;
+use super::found::AsFound;
+use super::scene::{REPLY, Scene, in_words};
+use super::server::Info;
+use crate::probe::nanoseconds;
+use std::time::{Duration, Instant};
+use wire::{Pace, ProbeAnswer, ProbeOrder, Written};
+
+/// Key prefix of the ledger.
+const PREFIX: &str = "lost:";
+/// Writes of a ledger.
+const WRITES: u32 = 200;
+/// Size of each value.
+const VALUE_BYTES: u32 = 32;
+const PACE: Pace = Pace::Closed { pause_ns: 0 };
+/// Limit of a ledger.
+const LEDGER: Duration = Duration::from_secs(30);
+/// From the last acknowledgement to the cut in (b).
+const LATER: Duration = Duration::from_secs(1);
+/// One way; a shorter link of the lab's own is made as long as the record's, or nothing would be in flight.
+const SHORTEST_NS: u64 = 20_000_000;
+/// Round trips of the link.
+const ROUND_TRIPS: u32 = 20;
+
+pub fn method() -> String {
+    format!(
+        "{WRITES} writes of {VALUE_BYTES} bytes, {}, acknowledged to a probe beside the primary. Both directions of the link are cut, \
+         (a) the moment the last acknowledgement is known, (b) {} later, with the offsets of primary and far replica seen equal. \
+         The far replica is promoted (REPLICAOF NO ONE) and every key of the ledger is looked for on it. Then the link is healed, the \
+         replica attached again, the keys removed and all replicas seen in sync before the next round. The delay is the link's own, or \
+         20ms one way if that is longer.",
+        in_words(PACE),
+        humantime::format_duration(LATER),
+    )
+}
+
+pub async fn measure(scene: &mut Scene<'_>, found: &AsFound) -> Result<(), BlockError> {
+    // The replica that comes back is synchronised at once, and not after the server's usual 5 s.
+    AsFound::set(scene, &scene.cast.primary, "repl-diskless-sync-delay", "0").await?;
+    let delay_ns = found.delay_ns().max(SHORTEST_NS);
+    if found.delays_ns != [delay_ns; 2] {
+        scene.set_delay(delay_ns).await?;
+    }
+    scene.round_trips(delay_ns, ROUND_TRIPS).await?;
+    for (row, later) in [("a", None), ("b", Some(LATER))] {
+        round(scene, row, later).await?;
+    }
+    Ok(())
+}
+
+pub async fn tidy(scene: &Scene<'_>) -> Result<(), BlockError> {
+    scene.remove_keys((0..WRITES).map(|i| format!("{PREFIX}{i}"))).await
+}
+
+/// One ledger, cut, promotion and count, and the way back to where it began.
+async fn round(scene: &mut Scene<'_>, row: &str, later: Option<Duration>) -> Result<(), BlockError> {
+    scene.progress(&match later {
+        None => format!("{WRITES} writes, cut right after the last"),
+        Some(later) => format!("{WRITES} writes, cut {} later", humantime::format_duration(later)),
+    });
+    let began = Instant::now();
+    let replicas = scene.cast.replicas();
+    let offset = scene.in_sync(&replicas).await?;
+    scene.fact(row, "primary_offset_before_bytes", offset)?;
+    let before = audit(scene, &scene.cast.far).await?;
+    scene.fact(
+        row,
+        "keys_before_count",
+        i64::try_from(before.len()).unwrap_or(i64::MAX),
+    )?;
+    syncs(scene, row, "before").await?;
+
+    let writes = write_ledger(scene).await?;
+    if let Some(later) = later {
+        let acknowledged = Instant::now();
+        scene.in_sync(&replicas).await?;
+        // The second is the experiment's own parameter, not a wait for a condition: that was seen above.
+        tokio::time::sleep(later.saturating_sub(acknowledged.elapsed())).await;
+        equal_offsets(scene, row).await?;
+    }
+    scene.cut(row).await?;
+    offsets(scene, row, "at_cut").await?;
+    promote(scene, row).await?;
+    let present = audit(scene, &scene.cast.far).await?;
+    let kept = audit(scene, &scene.cast.primary).await?;
+    scene.fact(
+        row,
+        "present_on_primary_count",
+        i64::try_from(kept.len()).unwrap_or(i64::MAX),
+    )?;
+    scene.ledger(row, writes, present)?;
+    let took_ms = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX);
+    scene.fact(row, "until_promotion_ms", took_ms)?;
+    scene.fact(row, "value_bytes", i64::from(VALUE_BYTES))?;
+    scene.fact(row, "key_prefix_bytes", i64::try_from(PREFIX.len()).unwrap_or(i64::MAX))?;
+
+    scene.heal(row).await?;
+    scene.attach(&scene.cast.far).await?;
+    scene.in_sync(&replicas).await?;
+    syncs(scene, row, "after").await?;
+    tidy(scene).await
+}
+
+async fn write_ledger(scene: &mut Scene<'_>) -> Result<Vec<Written>, BlockError> {
+    let order = ProbeOrder::Ledger {
+        target: scene.cast.primary.target,
+        prefix: PREFIX.to_owned(),
+        count: WRITES,
+        value_bytes: VALUE_BYTES,
+        pace: PACE,
+        timeout_ns: nanoseconds(REPLY),
+    };
+    match scene.lab.probe(&scene.cast.home).order(order, LEDGER).await? {
+        ProbeAnswer::Ledger { writes, error, .. } => {
+            if let Some(error) = error {
+                scene.note(format!("The ledger met an error: {error}."))?;
+            }
+            Ok(writes)
+        }
+        _ => Err(BlockError::OtherAnswer { order: "ledger" }),
+    }
+}
+
+/// Numbers of the ledger's keys that a server has, asked by the probe beside it.
+async fn audit(scene: &Scene<'_>, server: &super::Part) -> Result<Vec<u32>, BlockError> {
+    let order = ProbeOrder::Audit {
+        target: server.target,
+        prefix: PREFIX.to_owned(),
+        count: WRITES,
+        timeout_ns: nanoseconds(REPLY),
+    };
+    match scene.lab.probe(&server.datacenter).order(order, LEDGER).await? {
+        ProbeAnswer::Present(present) => Ok(present),
+        _ => Err(BlockError::OtherAnswer { order: "audit" }),
+    }
+}
+
+/// Both offsets while the link still works and nothing is being written.
+async fn equal_offsets(scene: &mut Scene<'_>, row: &str) -> Result<(), BlockError> {
+    scene.in_sync(&scene.cast.replicas()).await?;
+    offsets(scene, row, "before_cut").await
+}
+
+/// Offset of the primary, and the one that the far replica has applied, each asked from its own side.
+async fn offsets(scene: &mut Scene<'_>, row: &str, when: &str) -> Result<(), BlockError> {
+    let (primary, far) = tokio::try_join!(scene.info(&scene.cast.primary), scene.info(&scene.cast.far))?;
+    let number = |info: &Info, name| info.number(name).unwrap_or(-1);
+    scene.fact(
+        row,
+        &format!("primary_offset_{when}_bytes"),
+        number(&primary, "master_repl_offset"),
+    )?;
+    scene.fact(
+        row,
+        &format!("far_offset_{when}_bytes"),
+        number(&far, "slave_repl_offset"),
+    )
+}
+
+async fn promote(scene: &mut Scene<'_>, row: &str) -> Result<(), BlockError> {
+    scene.promote(&scene.cast.far).await?;
+    let info = scene.info(&scene.cast.far).await?;
+    let promoted = i64::from(info.field("role") == Some("master"));
+    scene.fact(row, "far_is_primary_count", promoted)
+}
+
+/// How often the primary has synchronised a replica, wholly and partially.
+async fn syncs(scene: &mut Scene<'_>, row: &str, when: &str) -> Result<(), BlockError> {
+    let info = scene.info(&scene.cast.primary).await?;
+    for name in ["sync_full", "sync_partial_ok"] {
+        let value = info.number(name).unwrap_or(-1);
+        scene.fact(row, &format!("{name}_{when}_count"), value)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,239 @@
+//! Block 3: what does WAIT 1 cost? SET, and SET followed by WAIT 1, from a probe beside the primary, with only the far
+//! replica attached; then what WAIT says under a cut; then with the near replica attached too, which answers WAIT 1 for
+//! nothing. That last row is the trap that users fall into, so it is measured with the link cut as well.
+
+use super::found::AsFound;
+use super::scene::{Distance, Heading, REPLY, Scene, in_words};
+use super::{BlockError, Part};
+use crate::findings::row;
+use crate::probe::nanoseconds;
+use std::time::Instant;
+use wire::{Load, Operation, Pace, Reply};
+
+/// Key prefix, and number of keys.
+const KEY: &str = "wait:";
+const KEYS: u32 = 10;
+const VALUE_BYTES: u32 = 32;
+/// The key that is written under the cut.
+const CUT_KEY: &str = "wait:cut:";
+const PACE: Pace = Pace::Closed { pause_ns: 0 };
+/// SETs before the counted ones, and counted.
+const SETS: (u32, u32) = (50, 200);
+/// SET + WAITs before the counted ones.
+const WAIT_WARMUP: u32 = 3;
+/// SET + WAITs at the link's own distance, and at the others (20 in the record).
+const WAITS: (u32, u32) = (40, 20);
+/// WAIT's own limit where it is expected to succeed.
+const WAIT_LIMIT_MS: u64 = 5000;
+/// WAIT's own limit under the cut, and how often it is tried.
+const CUT_LIMIT_MS: u64 = 300;
+const CUT_WAITS: u32 = 3;
+/// Round trips of the link at its own distance, and at the others; a few more after.
+const ROUND_TRIPS: (u32, u32) = (30, 20);
+const ROUND_TRIPS_AFTER: u32 = 5;
+
+pub fn method() -> String {
+    format!(
+        "A probe beside the primary, one connection, {}, values of {VALUE_BYTES} bytes: {} SETs after {} that do not count, and SET followed by \
+         WAIT 1 after its reply, timed together, {} times at the link's own delay, {} at the other distances, after {WAIT_WARMUP} that do not \
+         count. Only the far replica is attached: the others are detached (REPLICAOF NO ONE) and the primary is seen to have one. Then \
+         the link is cut and {CUT_WAITS} writes wait {CUT_LIMIT_MS}ms each. Then the near replica is attached again, and WAIT 1 is \
+         measured with the link still cut and, once it is healed, with both attached; WAIT for all of them too. Round trip: datagrams between \
+         the probes, both ways, before and after.",
+        in_words(PACE),
+        SETS.1,
+        SETS.0,
+        WAITS.0,
+        WAITS.1,
+    )
+}
+
+pub async fn measure(scene: &mut Scene<'_>, found: &AsFound) -> Result<(), BlockError> {
+    let cast = scene.cast;
+    AsFound::set(scene, &cast.primary, "repl-diskless-sync-delay", "0").await?;
+    for other in &cast.others {
+        scene.promote(other).await?;
+    }
+    scene.in_sync(&[&cast.far]).await?;
+    scene.fact("far only", "attached_count", 1)?;
+    let distances = Scene::distances(found.delay_ns());
+    let own = *distances
+        .iter()
+        .find(|distance| distance.full)
+        .expect("one distance gets the full number of samples");
+    for distance in distances {
+        at_distance(scene, distance).await?;
+    }
+    scene.set_delay(own.delay_ns).await?;
+    under_cut(scene, own.delay_ns).await?;
+    both_attached(scene, own.delay_ns).await
+}
+
+pub async fn tidy(scene: &Scene<'_>) -> Result<(), BlockError> {
+    let keys = (0..KEYS).flat_map(|i| [format!("{KEY}{i}"), format!("{CUT_KEY}{i}")]);
+    scene.remove_keys(keys).await
+}
+
+async fn at_distance(scene: &mut Scene<'_>, distance: Distance) -> Result<(), BlockError> {
+    let delay_ns = distance.delay_ns;
+    scene.set_delay(delay_ns).await?;
+    scene.progress(&format!("WAIT at {} one way", row::time(delay_ns)));
+    scene
+        .round_trips(delay_ns, distance.samples(ROUND_TRIPS.0, ROUND_TRIPS.1))
+        .await?;
+    sets(scene, "far only", delay_ns).await?;
+    let count = distance.samples(WAITS.0, WAITS.1);
+    waits(scene, "far only", delay_ns, Waits::of(1, count)).await?;
+    scene.round_trips(delay_ns, ROUND_TRIPS_AFTER).await
+}
+
+/// WAIT with only the far replica attached and the link cut, and with the near one attached again.
+async fn under_cut(scene: &mut Scene<'_>, delay_ns: u64) -> Result<(), BlockError> {
+    scene.progress("WAIT under a cut");
+    let cast = scene.cast;
+    scene.cut("cut").await?;
+    let under_cut = Waits {
+        key: CUT_KEY,
+        limit_ms: CUT_LIMIT_MS,
+        warmup: 0,
+        ..Waits::of(1, CUT_WAITS)
+    };
+    waits(scene, "far only, cut", delay_ns, under_cut).await?;
+    let limit_ms = i64::try_from(CUT_LIMIT_MS).unwrap_or(i64::MAX);
+    scene.fact("far only, cut", "wait_limit_ms", limit_ms)?;
+    for (server, name) in [
+        (&cast.primary, "keys_on_primary_count"),
+        (&cast.far, "keys_on_far_count"),
+    ] {
+        let kept = cut_keys(scene, server).await?;
+        scene.fact("far only, cut", name, kept)?;
+    }
+    for other in &cast.others {
+        scene.attach(other).await?;
+    }
+    let others: Vec<&Part> = cast.others.iter().collect();
+    scene.caught_up(&others).await?;
+    waits(scene, "near and far, cut", delay_ns, Waits::of(1, WAITS.1)).await?;
+    heal(scene).await
+}
+
+/// How the far replica comes back: only it can have been synchronised since the moment before the heal.
+async fn heal(scene: &mut Scene<'_>) -> Result<(), BlockError> {
+    let cast = scene.cast;
+    let before = scene.info(&cast.primary).await?;
+    scene.heal("heal").await?;
+    let healed = Instant::now();
+    scene.in_sync(&cast.replicas()).await?;
+    let took_ms = i64::try_from(healed.elapsed().as_millis()).unwrap_or(i64::MAX);
+    scene.fact("heal", "in_sync_after_ms", took_ms)?;
+    let after = scene.info(&cast.primary).await?;
+    for (counter, name) in [
+        ("sync_full", "far_full_syncs_count"),
+        ("sync_partial_ok", "far_partial_syncs_count"),
+    ] {
+        if let (Some(before), Some(after)) = (before.number(counter), after.number(counter)) {
+            scene.fact("heal", name, after - before)?;
+        }
+    }
+    let kept = cut_keys(scene, &cast.far).await?;
+    scene.fact("heal", "far_keys_after_heal_count", kept)
+}
+
+async fn both_attached(scene: &mut Scene<'_>, delay_ns: u64) -> Result<(), BlockError> {
+    scene.progress("WAIT with a near replica attached");
+    scene.round_trips(delay_ns, ROUND_TRIPS.1).await?;
+    sets(scene, "near and far", delay_ns).await?;
+    waits(scene, "near and far", delay_ns, Waits::of(1, WAITS.0)).await?;
+    let all = u32::try_from(scene.cast.replicas().len()).unwrap_or(u32::MAX);
+    waits(scene, "near and far, all", delay_ns, Waits::of(all, WAITS.1)).await
+}
+
+async fn sets(scene: &mut Scene<'_>, row: &'static str, delay_ns: u64) -> Result<(), BlockError> {
+    let operation = Operation::Set {
+        key: KEY.to_owned(),
+        keys: KEYS,
+        value_bytes: VALUE_BYTES,
+    };
+    timed(scene, (row, "set"), delay_ns, operation, SETS).await
+}
+
+/// A series of SET + WAIT.
+struct Waits {
+    key: &'static str,
+    replicas: u32,
+    limit_ms: u64,
+    warmup: u32,
+    count: u32,
+}
+
+impl Waits {
+    fn of(replicas: u32, count: u32) -> Self {
+        Self {
+            key: KEY,
+            replicas,
+            limit_ms: WAIT_LIMIT_MS,
+            warmup: WAIT_WARMUP,
+            count,
+        }
+    }
+}
+
+async fn waits(scene: &mut Scene<'_>, row: &'static str, delay_ns: u64, waits: Waits) -> Result<(), BlockError> {
+    let operation = Operation::SetWait {
+        key: waits.key.to_owned(),
+        keys: KEYS,
+        value_bytes: VALUE_BYTES,
+        replicas: waits.replicas,
+        wait_timeout_ms: waits.limit_ms,
+    };
+    timed(
+        scene,
+        (row, "set_wait"),
+        delay_ns,
+        operation,
+        (waits.warmup, waits.count),
+    )
+    .await
+}
+
+async fn timed(
+    scene: &mut Scene<'_>,
+    (row, what): (&'static str, &'static str),
+    delay_ns: u64,
+    operation: Operation,
+    (warmup, count): (u32, u32),
+) -> Result<(), BlockError> {
+    let cast = scene.cast;
+    let load = Load {
+        target: cast.primary.target,
+        operation,
+        connections: 1,
+        warmup,
+        count,
+        for_ns: None,
+        pace: PACE,
+        timeout_ns: nanoseconds(REPLY),
+    };
+    let measured = scene.load(&cast.home, load).await?;
+    let heading = Heading {
+        row,
+        what,
+        path: format!("{} probe -> {}", cast.home, cast.primary.shown()),
+        delay_ns: Some(delay_ns),
+        warmup,
+        pace: in_words(PACE),
+    };
+    scene.series(heading, measured)
+}
+
+/// How many of the keys that were written under the cut a server has.
+async fn cut_keys(scene: &Scene<'_>, server: &Part) -> Result<i64, BlockError> {
+    let keys: Vec<String> = (0..CUT_WAITS).map(|i| format!("{CUT_KEY}{i}")).collect();
+    let words: Vec<&str> = std::iter::once("EXISTS")
+        .chain(keys.iter().map(String::as_str))
+        .collect();
+    match scene.command(server, &words).await? {
+        Reply::Integer(count) => Ok(count),
+        reply => Err(super::scene::other_reply(server, "EXISTS", &reply)),
+    }
+}

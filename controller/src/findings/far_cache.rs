@@ -1,0 +1,108 @@
+//! Block 7: a read from the far cache is slower than one from the database at home by orders of magnitude, and what it
+//! costs is one round trip, at every distance and in the slope.
+
+use super::Judged;
+use super::row::{self, Rows, claim_at, one_per_round_trip, one_round_trip, table};
+use crate::claim::{Finding, Sampled, order, ratio};
+
+const COLUMNS: [&str; 6] = [
+    "read from",
+    "n",
+    "round trip, ms",
+    "median / p95, ms",
+    "times the database at home",
+    "in round trips",
+];
+
+const CACHE_HOME: &str = "cache at home";
+const DATABASE: &str = "database at home";
+const FAR: &str = "cache far";
+
+/// Least factor between the far cache and the database at home: `by orders of magnitude`. The database's read takes some
+/// 0.1 to 0.3 ms, and up to 0.5 on a slow or busy machine, so 5 ms one way leave a factor of 20 and no room for 100.
+const FACTOR: f64 = 10.0;
+
+pub fn judge(rows: &Rows<'_>) -> Judged {
+    let database = rows.sampled(DATABASE, "postgres_read", None);
+    let mut judged = Judged::default();
+    for delay_ns in rows.distances() {
+        let far = rows.sampled(FAR, "get", Some(delay_ns));
+        let trips = rows.round_trips(delay_ns);
+        judged
+            .findings
+            .extend(at_distance(rows, &database, &far, &trips, delay_ns));
+    }
+    judged.findings.extend(rows.slopes(
+        "far-cache-grows-by-one-round-trip",
+        "a read from the far cache grows by one round trip per round trip",
+        &one_per_round_trip(),
+        |delay_ns| rows.sampled(FAR, "get", Some(delay_ns)),
+    ));
+    judged.table = table(&COLUMNS, lines(rows, &database));
+    judged.notes.extend(same_rows_note(rows));
+    judged
+}
+
+fn at_distance(rows: &Rows<'_>, database: &Sampled, far: &Sampled, trips: &Sampled, delay_ns: u64) -> [Finding; 3] {
+    let slower = claim_at(
+        7,
+        "far-cache-is-slower",
+        delay_ns,
+        "a read from the far cache takes at least ten times as long as one from the database at home",
+    );
+    let trip = claim_at(
+        7,
+        "far-costs-one-round-trip",
+        delay_ns,
+        "a read from the far cache costs one round trip",
+    );
+    let dearer = claim_at(
+        7,
+        "trip-is-dearer-than-the-operation",
+        delay_ns,
+        "the trip alone takes longer than the operation that it would replace",
+    );
+    [
+        order::judge(slower, database, far, FACTOR, rows.seed()),
+        ratio::judge(trip, far, trips, &one_round_trip(delay_ns), rows.seed()),
+        order::judge(dearer, database, trips, 1.0, rows.seed()),
+    ]
+}
+
+fn lines(rows: &Rows<'_>, database: &Sampled) -> Vec<Vec<String>> {
+    let line = |shown: String, reads: &Sampled, trips: Option<&Sampled>| {
+        let dash = || "-".to_owned();
+        vec![
+            shown,
+            row::n(reads),
+            trips.map_or_else(dash, row::median),
+            row::median_p95(reads),
+            row::quotient(reads, database, 1.0),
+            trips.map_or_else(dash, |trips| row::quotient(reads, trips, 1.0)),
+        ]
+    };
+    let mut lines = vec![
+        line(CACHE_HOME.to_owned(), &rows.sampled(CACHE_HOME, "get", None), None),
+        line(DATABASE.to_owned(), database, None),
+    ];
+    for delay_ns in rows.distances() {
+        let far = rows.sampled(FAR, "get", Some(delay_ns));
+        let shown = format!("{FAR}, {} one way", row::time(delay_ns));
+        lines.push(line(shown, &far, Some(&rows.round_trips(delay_ns))));
+    }
+    lines
+}
+
+fn same_rows_note(rows: &Rows<'_>) -> Option<String> {
+    let fact = |name| rows.fact("rows", name);
+    let saves = match fact("save_points_count")? {
+        0 if fact("appendonly_count")? == 0 => "The cache keeps nothing on disk.",
+        _ => "The cache persists to disk, unlike the record's.",
+    };
+    Some(format!(
+        "{} rows in the table and as many keys; {} of {} compared at random places were the same. {saves}",
+        fact("table_rows_count")?,
+        fact("same_count")?,
+        fact("compared_count")?,
+    ))
+}

@@ -1,0 +1,305 @@
+//! Block 2: cut at once some acknowledged writes are lost, cut a second later none; what is lost is exactly what had not
+//! reached the replica. The percentage is shown and never judged.
+
+use super::Judged;
+use super::row::{self, Rows, table};
+use crate::claim::{Claim, Counted, Finding, exact, threshold};
+use crate::history::What;
+use wire::{LinkStatus, Written};
+
+const COLUMNS: [&str; 9] = [
+    "cut",
+    "after the last acknowledgement, ms",
+    "acknowledged",
+    "on the promoted replica",
+    "lost",
+    "lost, %",
+    "offset gap at the cut, bytes",
+    "bytes of the lost writes",
+    "full syncs to come back",
+];
+
+/// A PING in the stream: `*1\r\n$4\r\nPING\r\n`.
+const PING_BYTES: i64 = 14;
+/// The primary's usual interval between two (`repl-ping-replica-period`).
+const PING_EVERY_MS: i64 = 10_000;
+/// A SELECT in the stream, before the first write to a replica that has just been attached.
+const SELECT_BYTES: i64 = 23;
+
+pub fn judge(rows: &Rows<'_>) -> Judged {
+    let rounds = [
+        Round::of(rows, "a", "right after the last"),
+        Round::of(rows, "b", "one second later"),
+    ];
+    let mut judged = Judged {
+        table: table(&COLUMNS, rounds.iter().map(|round| round.line(rows)).collect()),
+        ..Judged::default()
+    };
+    let [at_once, later] = &rounds;
+    judged.findings = vec![
+        at_once.some_lost(rows),
+        at_once.suffix(),
+        at_once.gap_is_lost(),
+        later.none_lost(),
+        later.offsets_equal(),
+        later.gap_is_lost(),
+    ];
+    judged
+}
+
+/// What a history holds of one round.
+struct Round<'a> {
+    row: &'static str,
+    title: &'static str,
+    writes: &'a [Written],
+    present: &'a [u32],
+    /// Acknowledged and not found afterwards, ascending.
+    lost: Vec<u32>,
+    facts: Facts,
+    /// Why nothing can be concluded, if so.
+    lack: Option<String>,
+}
+
+/// Numbers of a round.
+struct Facts {
+    gap_bytes: Option<i64>,
+    before: [Counted; 2],
+    until_promotion_ms: Option<i64>,
+    key_prefix_bytes: Option<i64>,
+    value_bytes: Option<i64>,
+    full_syncs: Option<i64>,
+    /// From the last acknowledgement to the relay's cut of the outward link, nanoseconds.
+    cut_after_ns: Option<i64>,
+}
+
+impl<'a> Round<'a> {
+    fn of(rows: &Rows<'a>, row: &'static str, title: &'static str) -> Self {
+        let (writes, present) = rows.history.ledger(rows.block, row).unwrap_or((&[], &[]));
+        let lost = writes
+            .iter()
+            .filter(|write| write.acknowledged_ns.is_some() && !present.contains(&write.i))
+            .map(|write| write.i)
+            .collect();
+        let mut round = Self {
+            row,
+            title,
+            writes,
+            present,
+            lost,
+            facts: Facts::of(rows, row, writes),
+            lack: None,
+        };
+        round.lack = round.find_lack(rows);
+        round
+    }
+
+    /// What must be so before anything can be said of what was lost.
+    fn find_lack(&self, rows: &Rows<'_>) -> Option<String> {
+        if self.writes.is_empty() {
+            return Some("there is no ledger".to_owned());
+        }
+        let unacknowledged = self
+            .writes
+            .iter()
+            .filter(|write| write.acknowledged_ns.is_none())
+            .count();
+        if unacknowledged > 0 {
+            return Some(format!("{unacknowledged} writes were not acknowledged"));
+        }
+        if rows.fact(self.row, "keys_before_count") != Some(0) {
+            return Some("keys of the ledger were there before it was written".to_owned());
+        }
+        if rows.fact(self.row, "far_is_primary_count") != Some(1) {
+            return Some("the far replica was not promoted".to_owned());
+        }
+        self.facts
+            .cut_after_ns
+            .is_none()
+            .then(|| "the relay tells of no cut".to_owned())
+    }
+
+    fn claim(&self, name: &str, text: &str) -> Claim {
+        Claim::new(
+            format!("2.{name}@{}", self.row),
+            format!("({}) cut {}: {text}", self.row, self.title),
+        )
+    }
+
+    fn acknowledged(&self) -> usize {
+        self.writes
+            .iter()
+            .filter(|write| write.acknowledged_ns.is_some())
+            .count()
+    }
+
+    fn lost_count(&self) -> Counted {
+        Counted::new(
+            format!("lost writes of \"{}\"", self.row),
+            i64::try_from(self.lost.len()).ok(),
+        )
+    }
+
+    fn some_lost(&self, rows: &Rows<'_>) -> Finding {
+        let claim = self.claim("some-lost", "some acknowledged writes are lost");
+        if let Some(lack) = &self.lack {
+            return claim.incomplete("nothing", lack);
+        }
+        // A flight is half of the measured round trip. With the cut later than that, everything had arrived.
+        let trips = rows.distances().into_iter().map(|delay_ns| rows.round_trips(delay_ns));
+        let flight_ns = trips
+            .filter_map(|trip| crate::stats::median(trip.values.as_deref()?))
+            .fold(0.0, f64::max)
+            / 2.0;
+        let after_ns = self.facts.cut_after_ns.unwrap_or_default() as f64;
+        if self.lost.is_empty() && after_ns > flight_ns {
+            return claim.incomplete(
+                "0, bound at least 1",
+                format!(
+                    "the cut came {} ms after the last acknowledgement, later than a flight of {} ms: too late to lose anything",
+                    row::ms(after_ns),
+                    row::ms(flight_ns)
+                ),
+            );
+        }
+        threshold::judge_at_least(claim, &self.lost_count(), 1)
+    }
+
+    fn none_lost(&self) -> Finding {
+        let claim = self.claim("none-lost", "no acknowledged write is lost");
+        match &self.lack {
+            Some(lack) => claim.incomplete("nothing", lack),
+            None => exact::judge(claim, &self.lost_count(), 0),
+        }
+    }
+
+    fn offsets_equal(&self) -> Finding {
+        let claim = self.claim("offsets-equal-before-the-cut", "the offsets were equal before the cut");
+        exact::judge_equal(claim, &self.facts.before[0], &self.facts.before[1])
+    }
+
+    /// What was lost are the last writes, without a gap.
+    fn suffix(&self) -> Finding {
+        let claim = self.claim(
+            "lost-are-the-last",
+            "what is lost are the last writes, and nothing before them",
+        );
+        if let Some(lack) = &self.lack {
+            return claim.incomplete("nothing", lack);
+        }
+        let Some(first) = self.lost.first() else {
+            return claim.incomplete("nothing lost", "nothing was lost, so there is no end to look at");
+        };
+        let after = self.present.iter().filter(|&i| i > first).count();
+        let counted = Counted::new(
+            format!("writes of \"{}\" kept after the first lost one", self.row),
+            i64::try_from(after).ok(),
+        );
+        exact::judge(claim, &counted, 0)
+    }
+
+    /// The replica lacked exactly the bytes of the lost writes, but for what else was in the stream.
+    fn gap_is_lost(&self) -> Finding {
+        let claim = self.claim(
+            "lost-is-what-had-not-arrived",
+            "the bytes that the replica lacked at the cut are those of the lost writes, within one record",
+        );
+        if let Some(lack) = &self.lack {
+            return claim.incomplete("nothing", lack);
+        }
+        let (Some(gap), Some(lost), Some(record)) = (self.facts.gap_bytes, self.lost_bytes(), self.record_bytes(0))
+        else {
+            return claim.incomplete("nothing", "offsets or sizes were not recorded");
+        };
+        let pings = 1 + self.facts.until_promotion_ms.unwrap_or(PING_EVERY_MS) / PING_EVERY_MS;
+        let other = pings * PING_BYTES + SELECT_BYTES;
+        let beside = gap - lost;
+        let measured = format!("gap {gap}, lost {lost} bytes; one record {record}, pings and SELECT at most {other}");
+        if (-record..=record + other).contains(&beside) {
+            claim.holds(measured)
+        } else {
+            claim.diverged(
+                measured,
+                format!("{beside} bytes of the gap are not those of the lost writes"),
+            )
+        }
+    }
+
+    /// Bytes of the lost writes in the replication stream.
+    fn lost_bytes(&self) -> Option<i64> {
+        self.lost.iter().map(|&i| self.record_bytes(i)).sum()
+    }
+
+    /// Bytes of `SET <prefix><i> <value>` in the stream.
+    fn record_bytes(&self, i: u32) -> Option<i64> {
+        let key = self.facts.key_prefix_bytes? + digits(i.into());
+        Some("*3\r\n".len() as i64 + bulk_bytes(3) + bulk_bytes(key) + bulk_bytes(self.facts.value_bytes?))
+    }
+
+    fn line(&self, rows: &Rows<'_>) -> Vec<String> {
+        let dash = |number: Option<i64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+        let (acknowledged, lost) = (self.acknowledged(), self.lost.len());
+        let share = if acknowledged == 0 {
+            "-".to_owned()
+        } else {
+            format!("{:.1}", 100.0 * lost as f64 / acknowledged as f64)
+        };
+        let full_syncs = self.facts.full_syncs;
+        debug_assert_eq!(rows.block, 2);
+        vec![
+            format!("({}) {}", self.row, self.title),
+            self.facts
+                .cut_after_ns
+                .map_or_else(|| "-".to_owned(), |ns| row::ms(ns as f64)),
+            acknowledged.to_string(),
+            self.present.len().to_string(),
+            lost.to_string(),
+            share,
+            dash(self.facts.gap_bytes),
+            dash(self.lost_bytes()),
+            dash(full_syncs),
+        ]
+    }
+}
+
+impl Facts {
+    fn of(rows: &Rows<'_>, row: &str, writes: &[Written]) -> Self {
+        let fact = |name: &str| rows.fact(row, name).filter(|value| *value >= 0);
+        let difference = |later: &str, sooner: &str| Some(fact(later)? - fact(sooner)?);
+        let acknowledged = writes.iter().filter_map(|write| write.acknowledged_ns).max();
+        let cut = cut_of(rows, row).and_then(|link| link.last_cut_ns);
+        let counted = |name: &str| Counted::new(format!("{name} of \"{row}\""), fact(name));
+        Self {
+            gap_bytes: difference("primary_offset_at_cut_bytes", "far_offset_at_cut_bytes"),
+            before: [
+                counted("primary_offset_before_cut_bytes"),
+                counted("far_offset_before_cut_bytes"),
+            ],
+            until_promotion_ms: fact("until_promotion_ms"),
+            key_prefix_bytes: fact("key_prefix_bytes"),
+            value_bytes: fact("value_bytes"),
+            full_syncs: difference("sync_full_after_count", "sync_full_before_count"),
+            cut_after_ns: cut
+                .zip(acknowledged)
+                .and_then(|(cut, acknowledged)| Some(i64::try_from(cut).ok()? - i64::try_from(acknowledged).ok()?)),
+        }
+    }
+}
+
+/// The outward link as its relay told it right after the cut: the first of the row that is cut.
+fn cut_of<'a>(rows: &Rows<'a>, row: &str) -> Option<&'a LinkStatus> {
+    rows.history.events.iter().find_map(|event| match &event.what {
+        What::LinkSeen {
+            block, row: of, status, ..
+        } if *block == rows.block && of == row && status.cut.is_some() => Some(status),
+        _ => None,
+    })
+}
+
+/// Bytes of a bulk string of this length: `$<length>\r\n<bytes>\r\n`.
+fn bulk_bytes(length: i64) -> i64 {
+    1 + digits(length) + 2 + length + 2
+}
+
+fn digits(number: i64) -> i64 {
+    number.to_string().len() as i64
+}
