@@ -158,7 +158,8 @@ impl Cast {
 }
 
 fn linked_both_ways(plan: &Plan, a: &DatacenterName, b: &DatacenterName) -> bool {
-    let linked = |from, to| plan.links.iter().any(|link| link.from == *from && link.to == *to);
+    let linked =
+        |from: &DatacenterName, to: &DatacenterName| plan.links.iter().any(|link| link.from == *from && link.to == *to);
     linked(a, b) && linked(b, a)
 }
 
