@@ -84,6 +84,7 @@ impl Desk {
             path: self.routes.path(),
             scheduling: self.scheduling.to_owned(),
             offload: self.offload,
+            dropped_no_link: snapshot.dropped_no_link,
             links: snapshot.links,
         })
     }
@@ -160,6 +161,7 @@ mod tests {
             path: Path::Tun,
             scheduling: "other".into(),
             offload: true,
+            dropped_no_link: 0,
             links: Vec::new(),
         }
     }

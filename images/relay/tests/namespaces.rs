@@ -278,7 +278,7 @@ fn a_new_relay_takes_over_the_namespace_of_one_killed_on_the_kernel_path() {
 
 #[test]
 fn addresses_of_relays_and_unknown_networks_answer_nobody() {
-    let Some(lab) = Lab::build(0) else { return };
+    let Some(mut lab) = Lab::build(0) else { return };
     shortest_round_trip(&lab, 1);
     let inside = |datacenter, host| Ipv4Addr::new(198, 18, datacenter, host);
     let places = [

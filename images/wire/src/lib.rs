@@ -137,6 +137,9 @@ pub struct RelayStatus {
     pub scheduling: String,
     /// Whether segmentation offload is active on the TUN device.
     pub offload: bool,
+    /// Packets of the datacenter that no link leads to, dropped.
+    #[serde(default)]
+    pub dropped_no_link: u64,
     /// Outgoing links.
     pub links: Vec<LinkStatus>,
 }
