@@ -7,6 +7,7 @@ mod bodies;
 mod connect;
 mod console;
 mod endpoint;
+mod images;
 mod objects;
 mod refusal;
 mod terminal;
@@ -73,6 +74,8 @@ pub trait Images: Send + Sync {
     async fn load(&self, archive: bytes::Bytes) -> Result<(), EngineError>;
     /// Pulls a reference from its registry.
     async fn pull(&self, reference: &str) -> Result<(), EngineError>;
+    /// Gives an image one more reference, `name:tag`.
+    async fn tag(&self, reference: &str, new: &str) -> Result<(), EngineError>;
     /// Removes a reference; one in use is an error, an absent one is done.
     async fn remove_image(&self, reference: &str) -> Result<(), EngineError>;
     /// Contents of a folder of a (stopped) container, as a tar.
@@ -218,6 +221,8 @@ pub enum Refusal {
     Overlap,
     /// Still in use.
     InUse,
+    /// No registry answered.
+    NoRegistry,
     /// Anything else.
     Other,
 }

@@ -27,6 +27,10 @@ pub const LABEL_PLAN: &str = "testbed.plan";
 pub const LABEL_RAISE: &str = "testbed.raise";
 /// Label on an image of ours: hash of the recipe it was built from.
 pub const LABEL_RECIPE: &str = "testbed.recipe";
+/// Label on an image of ours: package -> version, as JSON.
+pub const LABEL_PACKAGES: &str = "testbed.packages";
+/// Label on an image of ours: name of the release, or of the program of ours that it holds.
+pub const LABEL_RELEASE: &str = "testbed.release";
 
 /// A name that is not allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -232,6 +236,29 @@ pub fn probe_host(datacenter: &DatacenterName) -> String {
 #[must_use]
 pub fn state_volume(lab: &LabName, node: &NodeName) -> String {
     format!("tb-{lab}-{node}-state")
+}
+
+/// Image reference of a release, however its image was had. `tag` is the release's name without the engine.
+#[must_use]
+pub fn release_image(engine: &str, tag: &str) -> String {
+    format!("testbed/{engine}:{tag}")
+}
+
+/// Image reference of a program of ours, by the digest of its file.
+#[must_use]
+pub fn program_image(program: &str, digest: &str) -> String {
+    format!("tb/{program}:{}", digest.get(..12).unwrap_or(digest))
+}
+
+/// Image reference, container name and volume name for what is made on the way to an image; `unique` keeps two makers
+/// apart.
+#[must_use]
+pub fn image_draft(unique: u64) -> (String, String, String) {
+    (
+        format!("tb/draft:{unique:016x}"),
+        format!("tb-draft-{unique:016x}"),
+        format!("tb-draft-{unique:016x}-state"),
+    )
 }
 
 #[cfg(test)]

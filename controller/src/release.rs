@@ -4,6 +4,7 @@
 //! server is started; whether it is present is the business of `image`. An image of the user's is a release without a
 //! version: its version is only recorded. Redis and Valkey are one kind of server, Postgres the other.
 
+use crate::names;
 use crate::topology::EngineKind;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -11,7 +12,7 @@ use std::fmt;
 
 mod version;
 
-pub use version::{Reported, VersionMismatch, VersionPattern, reported};
+pub use version::{Reported, VersionMismatch, VersionPattern, reported, upstream_of_debian};
 
 /// The catalogue that this program was built with.
 const CATALOGUE: &str = include_str!("../../images/releases.yaml");
@@ -313,7 +314,7 @@ impl Entry {
             return Err(malformed("a recipe needs a suite and a package"));
         }
         Ok(Release {
-            image: format!("testbed/{}:{tag}", self.engine.as_str()),
+            image: names::release_image(self.engine.as_str(), tag),
             name: self.name,
             engine: self.engine,
             version: Some(version),
