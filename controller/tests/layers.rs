@@ -162,7 +162,8 @@ fn names(code: &str, word: &str) -> bool {
     code.match_indices(word).any(|(at, _)| {
         let before = code[..at].chars().next_back();
         let after = code[at + word.len()..].chars().next();
-        !before.is_some_and(part_of_name) && !(word.ends_with(part_of_name) && after.is_some_and(part_of_name))
+        let goes_on = word.ends_with(part_of_name) && after.is_some_and(part_of_name);
+        !goes_on && !before.is_some_and(part_of_name)
     })
 }
 

@@ -6,7 +6,7 @@ use super::{Claim, Counted, Finding};
 #[must_use]
 pub fn judge(claim: Claim, counted: &Counted, expected: i64) -> Finding {
     let Some(value) = counted.value else {
-        return claim.incomplete(format!("nothing, expected {expected}"), missing(counted));
+        return claim.incomplete(format!("no value, expected {expected}"), missing(counted));
     };
     let measured = format!("{value}, expected {expected}");
     if value == expected {
@@ -21,7 +21,7 @@ pub fn judge(claim: Claim, counted: &Counted, expected: i64) -> Finding {
 pub fn judge_equal(claim: Claim, a: &Counted, b: &Counted) -> Finding {
     let (Some(first), Some(second)) = (a.value, b.value) else {
         let lack = if a.value.is_none() { a } else { b };
-        return claim.incomplete("nothing, expected to be equal", missing(lack));
+        return claim.incomplete("no value, expected to be equal", missing(lack));
     };
     let measured = format!("{first} and {second}, expected to be equal");
     if first == second {

@@ -9,7 +9,7 @@ use crate::history::Series;
 pub fn judge(claim: Claim, name: &str, series: Option<&Series>, expected: i64, fewest: usize) -> Finding {
     let Some(series) = series else {
         return claim.incomplete(
-            format!("nothing, expected {expected}"),
+            format!("no value, expected {expected}"),
             format!("{name} was not measured"),
         );
     };

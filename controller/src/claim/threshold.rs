@@ -16,7 +16,7 @@ pub fn judge_at_most(claim: Claim, counted: &Counted, high: i64) -> Finding {
 
 fn judge(claim: Claim, counted: &Counted, bound: &str, inside: impl Fn(i64) -> bool) -> Finding {
     let Some(value) = counted.value else {
-        return claim.incomplete(format!("nothing, bound {bound}"), missing(counted));
+        return claim.incomplete(format!("no value, bound {bound}"), missing(counted));
     };
     let measured = format!("{value}, bound {bound}");
     if inside(value) {

@@ -63,12 +63,12 @@ pub fn judge(claim: Claim, parts: &[&Sampled], statistic: impl Fn(&[f64]) -> f64
     for part in parts {
         match usable(part) {
             Ok(values) => samples.push(values),
-            Err(lack) => return claim.incomplete(format!("nothing, bound {bound}"), lack),
+            Err(lack) => return claim.incomplete(format!("no value, bound {bound}"), lack),
         }
     }
     let Some(interval) = stats::interval(&samples, seed, statistic) else {
         return claim.noisy(
-            format!("nothing, bound {bound}"),
+            format!("no value, bound {bound}"),
             "what is divided by is not clearly above zero",
         );
     };
@@ -109,9 +109,15 @@ fn usable(part: &Sampled) -> Result<&[f64], String> {
     }
     let tried = n as u64 + u64::from(failed);
     if u64::from(failed) * MAX_FAILED_ONE_IN > tried {
-        return Err(format!("{failed} of {tried} operations of {} failed", part.name));
+        return Err(format!("{} failed", operations(part)));
     }
     Ok(values)
+}
+
+/// How many failed, of how many.
+fn operations(part: &Sampled) -> String {
+    let tried = part.values.as_ref().map_or(0, Vec::len) as u64 + u64::from(part.failed);
+    format!("{} of {tried} operations of {}", part.failed, part.name)
 }
 
 fn measured(interval: &stats::Interval, bound: &Bound, parts: &[&Sampled]) -> String {
@@ -123,7 +129,7 @@ fn measured(interval: &stats::Interval, bound: &Bound, parts: &[&Sampled]) -> St
     };
     let mut text = format!("{estimate} [{low}, {high}]{unit}, bound {bound}");
     for part in parts.iter().filter(|part| part.failed > 0) {
-        text.push_str(&format!("; {} of {} failed", part.failed, part.name));
+        text.push_str(&format!("; {} failed", operations(part)));
     }
     text
 }
@@ -204,7 +210,11 @@ mod tests {
     fn few_failures_are_told_and_many_decide_nothing() {
         let mut sampled = around(1.05, 0.0, 200);
         sampled.failed = 3;
-        assert!(judged(&sampled).measured.ends_with("; 3 of get of \"far\" failed"));
+        assert!(
+            judged(&sampled)
+                .measured
+                .ends_with("; 3 of 203 operations of get of \"far\" failed")
+        );
         sampled.failed = 11;
         assert_eq!(judged(&sampled).cause, Some(Cause::Incomplete));
     }

@@ -49,6 +49,8 @@ fn add_block(parts: &mut Vec<String>, block: &BlockFindings) {
     }
     if !block.findings.is_empty() {
         let claims: Vec<String> = block.findings.iter().map(claim).collect();
+        // A word between them, or notes and claims would be one list.
+        parts.push("Claims:".to_owned());
         parts.push(claims.join("\n"));
     }
     parts.push(format!("Method: {}", escaped(&block.method)));

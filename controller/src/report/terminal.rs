@@ -47,8 +47,15 @@ pub(super) fn render_verdicts(findings: &Findings, style: Style) -> String {
     let mut page = Page::new(style);
     for block in &findings.blocks {
         page.title(block);
-        page.claims(block);
-        page.doubts(block);
+        if let Some(reason) = &block.skipped {
+            page.not_run(reason);
+        } else {
+            page.claims(block);
+            if let Some(error) = &block.error {
+                page.labelled(Paint::Red, "Not completed:", error);
+            }
+            page.trust(block);
+        }
         page.line("");
     }
     page.summary(findings);
@@ -91,8 +98,8 @@ impl Page {
     }
 
     /// `label` and the text after it; further lines stand below the text.
-    fn labelled(&mut self, label: &str, text: &str) {
-        self.prose(Paint::Dim, text, &format!("  {label:<15}"), &" ".repeat(17));
+    fn labelled(&mut self, paint: Paint, label: &str, text: &str) {
+        self.prose(paint, text, &format!("  {label:<15}"), &" ".repeat(17));
     }
 
     fn title(&mut self, block: &BlockFindings) {
@@ -107,7 +114,7 @@ impl Page {
     fn block(&mut self, block: &BlockFindings) {
         self.title(block);
         if let Some(reason) = &block.skipped {
-            self.prose(Paint::Yellow, &format!("not run: {reason}"), "  ", "  ");
+            self.not_run(reason);
             return;
         }
         for line in wrap(&block.question, self.width, "  ", "  ") {
@@ -118,12 +125,12 @@ impl Page {
             self.prose(Paint::Dim, note, "  · ", "    ");
         }
         self.claims(block);
-        self.doubts(block);
-        self.labelled("Method:", &block.method);
-        self.labelled("Does not show:", &block.does_not_show);
-        if block.trust == Trust::Sound {
-            self.labelled("Trust:", &trust(block));
+        if let Some(error) = &block.error {
+            self.labelled(Paint::Red, "Not completed:", error);
         }
+        self.labelled(Paint::Dim, "Method:", &block.method);
+        self.labelled(Paint::Dim, "Does not show:", &block.does_not_show);
+        self.trust(block);
     }
 
     fn table(&mut self, table: &Table) {
@@ -173,16 +180,17 @@ impl Page {
         }
     }
 
-    /// What keeps the reader from taking the numbers as they are.
-    fn doubts(&mut self, block: &BlockFindings) {
-        if let Some(error) = &block.error {
-            self.prose(Paint::Red, &format!("not completed: {error}"), "  ", "    ");
-        }
-        match block.trust {
-            Trust::Sound => {}
-            Trust::Suspect(_) => self.prose(Paint::Yellow, &format!("Trust: {}", trust(block)), "  ", "    "),
-            Trust::Void(_) => self.prose(Paint::Red, &format!("Trust: {}", trust(block)), "  ", "    "),
-        }
+    fn trust(&mut self, block: &BlockFindings) {
+        let paint = match block.trust {
+            Trust::Sound => Paint::Dim,
+            Trust::Suspect(_) => Paint::Yellow,
+            Trust::Void(_) => Paint::Red,
+        };
+        self.labelled(paint, "Trust:", &trust(block));
+    }
+
+    fn not_run(&mut self, reason: &str) {
+        self.prose(Paint::Yellow, &format!("not run: {reason}"), "  ", "  ");
     }
 
     fn summary(&mut self, findings: &Findings) {
@@ -201,7 +209,7 @@ impl Page {
             Some(Verdict::Inconclusive) | None => Paint::Yellow,
         };
         let line = self.painted(paint, &totals.line());
-        let meaning = self.painted(Paint::Dim, "  (claims that held, diverged, were inconclusive)");
+        let meaning = self.painted(Paint::Dim, "  (held, diverged, inconclusive)");
         self.line(&format!("{line}{meaning}"));
     }
 }

@@ -1,0 +1,84 @@
+//! Findings and manifest of a made-up run against the committed report, format by format. A difference prints the
+//! command that accepts it.
+
+use std::path::{Path, PathBuf};
+use testbed::findings::Findings;
+use testbed::manifest::Manifest;
+use testbed::report::{self, Style};
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden/report")
+        .join(name)
+}
+
+fn read(name: &str) -> String {
+    std::fs::read_to_string(golden(name)).unwrap_or_default()
+}
+
+fn made_up() -> (Findings, Manifest) {
+    let findings = serde_json::from_str(&read("findings.json")).expect("findings.json is what it is called");
+    let manifest = serde_json::from_str(&read("manifest.json")).expect("manifest.json is what it is called");
+    (findings, manifest)
+}
+
+fn compare(name: &str, made: &str) {
+    if std::env::var_os("TESTBED_ACCEPT").is_some() {
+        std::fs::write(golden(name), made).expect("the golden file can be written");
+    }
+    let expected = read(name);
+    let accept = "TESTBED_ACCEPT=1 cargo test -p testbed --test golden_report";
+    assert!(
+        expected == made,
+        "{name} differs; look at it, and accept it with `{accept}`\n--- made\n{made}"
+    );
+}
+
+#[test]
+fn text_is_the_committed_one() {
+    let (findings, manifest) = made_up();
+    let made = report::terminal(&findings, &manifest, Some("testbed-runs/x"), Style::default());
+    compare("report.txt", &made);
+}
+
+#[test]
+fn the_verdicts_are_the_committed_ones() {
+    compare("judge.txt", &report::verdicts(&made_up().0, Style::default()));
+}
+
+#[test]
+fn markdown_is_the_committed_one() {
+    let (findings, manifest) = made_up();
+    compare("report.md", &report::markdown(&findings, &manifest));
+}
+
+#[test]
+fn json_is_the_committed_one() {
+    let (findings, manifest) = made_up();
+    compare("report.json", &report::json(&findings, &manifest));
+}
+
+#[test]
+fn no_line_is_wider_than_the_page() {
+    let (findings, manifest) = made_up();
+    for (width, limit) in [(200, 100), (100, 100), (72, 72)] {
+        let text = report::terminal(&findings, &manifest, Some("x"), Style { width, colour: false });
+        for line in text.lines() {
+            assert!(line.chars().count() <= limit, "{limit}: {line}");
+        }
+    }
+}
+
+#[test]
+fn colour_changes_no_word() {
+    let (findings, manifest) = made_up();
+    let render = |colour| report::terminal(&findings, &manifest, None, Style { width: 100, colour });
+    let (plain, coloured) = (render(false), render(true));
+    assert!(!plain.contains('\u{1b}') && coloured.contains('\u{1b}'));
+    let mut stripped = String::new();
+    for part in coloured.split('\u{1b}') {
+        let code = part.strip_prefix('[').and_then(|rest| rest.split_once('m'));
+        stripped.push_str(code.map_or(part, |(_, text)| text));
+    }
+    assert_eq!(stripped, plain);
+}
