@@ -24,6 +24,7 @@ pub mod block;
 pub mod channel;
 pub mod docker;
 pub mod image;
+pub mod instrument;
 pub mod lab;
 pub mod probe;
 pub mod progress;
