@@ -2,8 +2,17 @@
 
 pub mod screen;
 
-use crate::cli::{Cli, Verb};
+use crate::cli::{Cli, Global, Verb};
+use crate::docker::Docker;
 use crate::error::{CommandError, ExitCode};
+use crate::lab::Engines;
+use std::sync::Arc;
+
+mod down;
+mod link;
+mod prepare;
+mod ps;
+mod up;
 
 /// Runs the verb.
 ///
@@ -16,9 +25,24 @@ pub async fn run(cli: Cli) -> Result<ExitCode, CommandError> {
             clap_complete::generate(shell, &mut command, "testbed", &mut std::io::stdout());
             Ok(ExitCode::Success)
         }
+        Verb::Down(down) => down::run(&cli.global, down).await,
+        Verb::Link(link) => link::run(&cli.global, link).await,
+        Verb::Ps(ps) => ps::run(&cli.global, ps).await,
+        Verb::Up(up) => up::run(&cli.global, up).await,
         verb => Err(CommandError::new(
             ExitCode::Bug,
             format!("run {verb:?}: not written yet"),
         )),
     }
+}
+
+/// The engine that the command line means.
+async fn connect(global: &Global) -> Result<Docker, CommandError> {
+    Ok(Docker::connect(global.host.as_deref()).await?)
+}
+
+/// The same as the engines of a lab.
+async fn engines(global: &Global) -> Result<Engines, CommandError> {
+    let engine: crate::docker::EngineHandle = Arc::new(connect(global).await?);
+    Ok(engine.into())
 }

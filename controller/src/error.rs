@@ -1,7 +1,13 @@
 //! The documented exit codes and the error at the top that joins the modules' errors.
 
 use crate::claim::Verdict;
+use crate::docker::EngineError;
 use crate::findings::Findings;
+use crate::image::ImageError;
+use crate::instrument::InstrumentError;
+use crate::lab::LabError;
+use crate::plan::PlanError;
+use crate::release::ReleaseError;
 
 /// Exit code of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +79,80 @@ impl CommandError {
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+}
+
+impl From<EngineError> for CommandError {
+    fn from(error: EngineError) -> Self {
+        let code = match error {
+            EngineError::Unreachable { .. } | EngineError::TooOld { .. } => ExitCode::Host,
+            EngineError::Refused { .. } => ExitCode::Incomplete,
+        };
+        let text = error.to_string();
+        Self {
+            code,
+            text,
+            hint: match error {
+                EngineError::Unreachable { hint, .. } => Some(hint),
+                _ => None,
+            },
+        }
+    }
+}
+
+impl From<LabError> for CommandError {
+    fn from(error: LabError) -> Self {
+        let code = match &error {
+            LabError::Stopped(signal) => signal.exit_code(),
+            LabError::SeveralLabs { .. } | LabError::NoLink { .. } => ExitCode::Usage,
+            LabError::Engine(EngineError::Unreachable { .. } | EngineError::TooOld { .. }) => ExitCode::Host,
+            _ => ExitCode::Incomplete,
+        };
+        Self {
+            code,
+            text: error.to_string(),
+            hint: error.hint(),
+        }
+    }
+}
+
+impl From<ReleaseError> for CommandError {
+    fn from(error: ReleaseError) -> Self {
+        Self {
+            code: ExitCode::Usage,
+            text: error.to_string(),
+            hint: error.hint(),
+        }
+    }
+}
+
+impl From<ImageError> for CommandError {
+    fn from(error: ImageError) -> Self {
+        Self {
+            code: if error.is_host() {
+                ExitCode::Host
+            } else {
+                ExitCode::Incomplete
+            },
+            text: error.to_string(),
+            hint: error.hint(),
+        }
+    }
+}
+
+impl From<PlanError> for CommandError {
+    fn from(error: PlanError) -> Self {
+        let code = match error {
+            PlanError::Address(_) => ExitCode::Host,
+            PlanError::WrongKind { .. } | PlanError::MixedSet { .. } | PlanError::NoRelease(_) => ExitCode::Topology,
+        };
+        Self::new(code, error.to_string()).hint(error.hint())
+    }
+}
+
+impl From<InstrumentError> for CommandError {
+    fn from(error: InstrumentError) -> Self {
+        Self::new(ExitCode::Host, error.to_string()).hint(error.hint())
     }
 }
 

@@ -10,12 +10,14 @@ mod links;
 mod lower;
 mod raise;
 mod ready;
+mod seen;
 
 pub use engines::Engines;
 pub use find::{Found, attach, choose, find, labels_of, labs};
 pub use links::LinkSeen;
 pub use lower::{Left, Lowered, sweep};
 pub use raise::raise;
+pub use seen::{NodeSeen, ReplicaSeen, ServerState};
 
 use crate::channel::ChannelError;
 use crate::docker::{EngineError, Refusal};
@@ -26,6 +28,7 @@ use crate::probe::ProbeClient;
 use crate::relay::RelayClient;
 use crate::release::VersionMismatch;
 use crate::stop::Signal;
+use crate::topology::Role;
 use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
 use std::time::Duration;
@@ -103,6 +106,12 @@ impl Lab {
     #[must_use]
     pub fn target(&self, name: &NodeName) -> SocketAddrV4 {
         target(self.node(name))
+    }
+
+    /// Direct replicas of a node, as planned.
+    pub fn replicas_of<'l>(&'l self, upstream: &'l NodeName) -> impl Iterator<Item = &'l PlannedNode> {
+        let nodes = self.plan.nodes.iter();
+        nodes.filter(move |node| matches!(&node.role, Role::ReplicaOf(name) if name == upstream))
     }
 
     /// Live servers with the versions that they report, in the order of the plan.

@@ -40,3 +40,17 @@ pub fn print(text: &str) -> Result<(), CommandError> {
         _ => Ok(()),
     }
 }
+
+/// A table without lines, for people and for `awk`; never wrapped.
+#[must_use]
+pub fn plain_table<const N: usize>(header: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
+    let mut table = comfy_table::Table::new();
+    table.load_style(comfy_table::presets::NOTHING).set_header(header);
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    rows.for_each(|row| {
+        table.add_row(row);
+    });
+    table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+}

@@ -87,8 +87,10 @@ pub async fn labs(engines: &Engines) -> Result<Vec<Found>, LabError> {
     let mut labs: BTreeMap<String, Vec<Object>> = BTreeMap::new();
     for engine in engines.all() {
         for object in engine.list(&labels_of(None)).await? {
-            let lab = object.labels.get(LABEL_LAB).cloned().unwrap_or_default();
-            labs.entry(lab).or_default().push(object);
+            // What belongs to no lab (an image being built) is somebody else's business.
+            if let Some(lab) = object.labels.get(LABEL_LAB).cloned() {
+                labs.entry(lab).or_default().push(object);
+            }
         }
     }
     Ok(labs.into_iter().map(|(lab, objects)| Found { lab, objects }).collect())

@@ -1,0 +1,159 @@
+//! From a topology file to a lab: the stages that `up` and `run` share. Reads and checks the file, chooses releases,
+//! sees to the images, plans on free subnets and raises; plans again if the engine refuses a subnet after all.
+
+use crate::cli::ReleaseArg;
+use crate::docker::{Console, Docker, Engine, EngineHandle};
+use crate::error::{CommandError, ExitCode};
+use crate::image::{self, Policy, Supply};
+use crate::instrument::{self, Instrument};
+use crate::lab::{self, Engines, Lab};
+use crate::names::{LabName, NodeName};
+use crate::plan::{self, Images, Plan};
+use crate::progress::Progress;
+use crate::release::{Catalogue, Release};
+use crate::stop::Stop;
+use crate::topology::{self, Topology};
+use ipnet::Ipv4Net;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Plans tried before a refused subnet is an error: another program would have to take subnets as fast as we plan.
+const PLANS: u32 = 5;
+
+/// A topology file that was read and checked.
+#[derive(Debug, Clone)]
+pub(crate) struct Source {
+    /// The topology.
+    pub(crate) topology: Topology,
+    /// Hash of its text.
+    pub(crate) hash: String,
+}
+
+/// Everything that a plan needs but addresses.
+pub(crate) struct Ground {
+    pub(crate) docker: Docker,
+    pub(crate) source: Source,
+    pub(crate) images: Images,
+    pub(crate) instrument: Instrument,
+}
+
+/// Reads and checks a topology file (`-`: stdin). All problems are printed.
+pub(crate) fn read(file: &Path) -> Result<Source, CommandError> {
+    let stdin = file == Path::new("-");
+    let name = if stdin {
+        topology::STDIN.to_owned()
+    } else {
+        file.display().to_string()
+    };
+    let text = if stdin {
+        std::io::read_to_string(std::io::stdin())
+    } else {
+        std::fs::read_to_string(file)
+    };
+    let text = text.map_err(|error| CommandError::new(ExitCode::Topology, format!("read {name}: {error}")))?;
+    match topology::parse(&name, &text) {
+        Ok(topology) => Ok(Source {
+            topology,
+            hash: topology::hash(&text),
+        }),
+        Err(problems) => {
+            for problem in &problems {
+                eprintln!("{}", problem.render(&text, false));
+            }
+            let count = problems.len();
+            let noun = if count == 1 { "problem" } else { "problems" };
+            Err(CommandError::new(
+                ExitCode::Topology,
+                format!("use {name}: {count} {noun}"),
+            ))
+        }
+    }
+}
+
+/// What every node runs: its own pin, else the command line's choice, else the default.
+pub(crate) fn releases(topology: &Topology, asked: &ReleaseArg) -> Result<BTreeMap<NodeName, Release>, CommandError> {
+    let catalogue = Catalogue::built_in();
+    let choice = catalogue.choose(&asked.release)?;
+    let nodes = topology.nodes.iter();
+    nodes
+        .map(|node| {
+            let release = catalogue.resolve(node.engine, node.release.as_deref(), &choice)?;
+            Ok((node.name.clone(), release))
+        })
+        .collect()
+}
+
+impl Ground {
+    /// Sees to it that the engine has every image.
+    pub(crate) async fn prepare(
+        docker: Docker,
+        source: Source,
+        releases: BTreeMap<NodeName, Release>,
+        progress: &Progress,
+    ) -> Result<Self, CommandError> {
+        let about = docker.about().await?;
+        let instrument = instrument::find(progress).await?;
+        let supply = Supply::new(&docker, &about.architecture, image::cache_folder())?;
+        let wanted: Vec<Release> = releases.values().cloned().collect();
+        let (relay, probe, obtained) = tokio::try_join!(
+            supply.program(instrument::RELAY, &instrument.relay.bytes),
+            supply.program(instrument::PROBE, &instrument.probe.bytes),
+            supply.obtain(&wanted, Policy::Auto),
+        )?;
+        for image in obtained.iter().filter(|image| image.fetched) {
+            progress.step(format_args!("image of {} made ready", image.release));
+        }
+        Ok(Self {
+            docker,
+            source,
+            images: Images { relay, probe, releases },
+            instrument,
+        })
+    }
+
+    /// The engines of the lab's datacenters.
+    pub(crate) fn engines(&self) -> Engines {
+        let engine: EngineHandle = Arc::new(self.docker.clone());
+        engine.into()
+    }
+
+    /// The plan on subnets that the engine does not have and that are not in `refused`.
+    pub(crate) async fn plan(
+        &self,
+        lab: &LabName,
+        run: Option<&str>,
+        refused: &[Ipv4Net],
+    ) -> Result<Plan, CommandError> {
+        let mut taken = self.docker.subnets().await?;
+        taken.extend(refused);
+        let Source { topology, hash } = &self.source;
+        Ok(plan::plan(topology, hash, lab, run, &self.images, &taken)?)
+    }
+
+    /// Raises the lab. Another lab can take a subnet between plan and call: then the next plan avoids it.
+    pub(crate) async fn raise(
+        &self,
+        lab: &LabName,
+        run: Option<&str>,
+        progress: &Progress,
+        stop: &Stop,
+        limit: Duration,
+    ) -> Result<Lab, CommandError> {
+        let mut refused: Vec<Ipv4Net> = Vec::new();
+        for _ in 1..PLANS {
+            let plan = self.plan(lab, run, &refused).await?;
+            let subnets: Vec<Ipv4Net> = plan.networks.iter().map(|network| network.subnet).collect();
+            match lab::raise(self.engines(), plan, progress, stop, limit).await {
+                Err(error) if error.is_overlap() => {
+                    progress.step("a subnet was taken meanwhile: planning again");
+                    refused.extend(subnets);
+                }
+                outcome => return Ok(outcome?),
+            }
+        }
+        let plan = self.plan(lab, run, &refused).await?;
+        Ok(lab::raise(self.engines(), plan, progress, stop, limit).await?)
+    }
+}
