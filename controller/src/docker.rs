@@ -121,7 +121,7 @@ pub enum Sort {
 
 /// Streams of a container's main process.
 pub struct Attached {
-    /// To its stdin. Shut down to half-close; dropping it leaves the process as it is.
+    /// To its stdin. Shutting it down only detaches: stdin stays open for the next attachment.
     pub stdin: Pin<Box<dyn AsyncWrite + Send>>,
     /// From its stdout, frames joined.
     pub stdout: Pin<Box<dyn AsyncRead + Send>>,

@@ -1,0 +1,541 @@
+//! The bollard implementation against a real engine: what is made is whole, listed, attached to and gone again.
+//!
+//! Needs a Docker engine, and the Redis image of the releases for what runs a container (otherwise that test says that
+//! it was skipped). Names are drawn at random, so that several runs and labs live side by side; whatever a test
+//! makes it removes by id, also when it fails.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+use testbed::docker::{Console, Docker, Engine, EngineError, ExecSpec, Images, LogsSpec, Object, Refusal, Sort};
+use testbed::names::Kind;
+use testbed::plan::{ContainerSpec, NetworkSpec, VolumeSpec};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+
+/// Nothing here takes long; what hangs must fail.
+const LIMIT: Duration = Duration::from_secs(60);
+const IMAGE: &str = "testbed/redis:7.0.15";
+
+/// One test's objects: names of its own, and a label by which all of them are found and removed.
+struct Bench {
+    engine: Docker,
+    name: String,
+    octet: u8,
+}
+
+impl Bench {
+    async fn new() -> Self {
+        Self {
+            engine: Docker::connect(None).await.expect("an engine answers"),
+            name: format!("{:08x}", fastrand::u32(..)),
+            octet: fastrand::u8(..),
+        }
+    }
+
+    fn labels(&self) -> BTreeMap<String, String> {
+        BTreeMap::from([("testbed.test".to_owned(), self.name.clone())])
+    }
+
+    /// A network of the upper half of the benchmark range, away from where labs begin.
+    fn network(&self, half: u8) -> NetworkSpec {
+        let base = Ipv4Addr::new(198, 19, self.octet, half * 128);
+        NetworkSpec {
+            name: format!("tbtest-{}-{half}", self.name),
+            kind: Kind::Datacenter,
+            bridge: format!("tt{}{half}", self.name),
+            subnet: ipnet::Ipv4Net::new(base, 25).expect("a prefix of 25 bits is one"),
+            gateway: Ipv4Addr::from(u32::from(base) + 126),
+            host_address: None,
+            labels: self.labels(),
+        }
+    }
+
+    fn address(&self, half: u8, host: u8) -> Ipv4Addr {
+        Ipv4Addr::new(198, 19, self.octet, half * 128 + host)
+    }
+
+    fn container(&self, endpoints: Vec<(String, Ipv4Addr)>) -> ContainerSpec {
+        ContainerSpec {
+            name: format!("tbtest-{}", self.name),
+            kind: Kind::Node,
+            image: IMAGE.to_owned(),
+            entrypoint: vec!["redis-server".to_owned()],
+            command: ["--dir", "/data", "--bind", "0.0.0.0", "--protected-mode", "no"]
+                .map(str::to_owned)
+                .to_vec(),
+            env: vec![],
+            user: None,
+            endpoints,
+            extra_hosts: vec!["far:198.19.0.9".to_owned()],
+            cap_add: vec![],
+            devices: vec![],
+            sysctls: BTreeMap::new(),
+            volumes: BTreeMap::from([(format!("tbtest-{}-state", self.name), "/data".to_owned())]),
+            tmpfs: BTreeMap::new(),
+            memory_bytes: 64 << 20,
+            pids: 64,
+            publish: BTreeMap::new(),
+            open_stdin: false,
+            labels: self.labels(),
+        }
+    }
+
+    async fn list(&self) -> Vec<Object> {
+        self.engine.list(&self.labels()).await.expect("objects can be listed")
+    }
+
+    /// Containers first: networks and volumes are in use until then.
+    async fn clear(&self) {
+        let mut objects = self.list().await;
+        objects.sort_by_key(|object| object.sort);
+        for object in objects {
+            self.engine
+                .remove(&object)
+                .await
+                .expect("an object of the test is removed");
+        }
+        assert_eq!(self.list().await, []);
+    }
+
+    async fn has_image(&self) -> bool {
+        let present = self
+            .engine
+            .image(IMAGE)
+            .await
+            .expect("images can be asked for")
+            .is_some();
+        if !present {
+            println!("skipped: {IMAGE} is not here (testbed images build redis-7.0.15)");
+        }
+        present
+    }
+}
+
+/// Runs a test and removes its objects whatever happened.
+async fn on_the_bench<F>(test: impl FnOnce(std::sync::Arc<Bench>) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let bench = std::sync::Arc::new(Bench::new().await);
+    let limited = tokio::time::timeout(LIMIT, test(std::sync::Arc::clone(&bench)));
+    let outcome = tokio::spawn(async move { limited.await.expect("the test ends in time") }).await;
+    bench.clear().await;
+    if let Err(failed) = outcome {
+        std::panic::resume_unwind(failed.into_panic());
+    }
+}
+
+fn refusal<T: std::fmt::Debug>(outcome: Result<T, EngineError>) -> Refusal {
+    match outcome {
+        Err(EngineError::Refused { refusal, .. }) => refusal,
+        other => panic!("a refusal was expected: {other:?}"),
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a Docker engine"]
+async fn networks_and_volumes_are_made_listed_and_gone() {
+    on_the_bench(|bench| async move {
+        let network = bench.engine.create_network(&bench.network(0)).await.expect("a network");
+        let spec = VolumeSpec {
+            name: format!("tbtest-{}-state", bench.name),
+            labels: bench.labels(),
+        };
+        let volume = bench.engine.create_volume(&spec).await.expect("a volume");
+        let seen = bench.list().await;
+        assert_eq!(seen.len(), 2, "{seen:?}");
+        assert!(seen.contains(&network) && seen.contains(&volume), "{seen:?}");
+        let subnets = bench.engine.subnets().await.expect("subnets");
+        assert!(subnets.contains(&bench.network(0).subnet), "{subnets:?}");
+        for object in [&network, &volume, &network, &volume] {
+            bench
+                .engine
+                .remove(object)
+                .await
+                .expect("removing twice is removing once");
+        }
+        assert_eq!(bench.list().await, []);
+    })
+    .await;
+}
+
+#[tokio::test]
+#[ignore = "needs a Docker engine"]
+async fn a_second_network_is_refused_by_its_bridge_or_its_subnet() {
+    on_the_bench(|bench| async move {
+        bench.engine.create_network(&bench.network(0)).await.expect("a network");
+        let mut same_bridge = bench.network(1);
+        same_bridge.bridge = bench.network(0).bridge;
+        assert_eq!(refusal(bench.engine.create_network(&same_bridge).await), Refusal::Taken);
+        let mut same_subnet = bench.network(1);
+        same_subnet.subnet = bench.network(0).subnet;
+        same_subnet.gateway = bench.network(0).gateway;
+        assert_eq!(
+            refusal(bench.engine.create_network(&same_subnet).await),
+            Refusal::Overlap
+        );
+        // What `up` of a lab that is up asks for: the same bridge and the same subnet.
+        let again = refusal(bench.engine.create_network(&bench.network(0)).await);
+        println!("the same network again: {again:?}");
+        assert!(matches!(again, Refusal::Taken | Refusal::Overlap));
+        assert_eq!(bench.list().await.len(), 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+#[ignore = "needs a Docker engine"]
+async fn a_volume_of_somebody_else_is_not_taken_over() {
+    on_the_bench(|bench| async move {
+        let mut spec = VolumeSpec {
+            name: format!("tbtest-{}-state", bench.name),
+            labels: bench.labels(),
+        };
+        bench.engine.create_volume(&spec).await.expect("a volume");
+        spec.labels.insert("testbed.lab".to_owned(), "mine".to_owned());
+        assert_eq!(refusal(bench.engine.create_volume(&spec).await), Refusal::Taken);
+    })
+    .await;
+}
+
+#[tokio::test]
+#[ignore = "needs a Docker engine"]
+async fn a_container_has_all_its_endpoints_runs_and_is_gone() {
+    on_the_bench(|bench| async move {
+        if !bench.has_image().await {
+            return;
+        }
+        let mut networks = BTreeMap::new();
+        for half in [0, 1] {
+            let made = bench
+                .engine
+                .create_network(&bench.network(half))
+                .await
+                .expect("a network");
+            networks.insert(made.name, made.id);
+        }
+        let state = VolumeSpec {
+            name: format!("tbtest-{}-state", bench.name),
+            labels: bench.labels(),
+        };
+        bench.engine.create_volume(&state).await.expect("a volume");
+        let endpoints = [0, 1]
+            .map(|half| (bench.network(half).name, bench.address(half, 2)))
+            .to_vec();
+        let spec = bench.container(endpoints.clone());
+        let made = bench
+            .engine
+            .create_container(&spec, &networks)
+            .await
+            .expect("a container");
+        assert_eq!(made.state, "created");
+        bench.engine.start(&made.id).await.expect("a start");
+        bench
+            .engine
+            .start(&made.id)
+            .await
+            .expect("starting twice is starting once");
+
+        let taken = ContainerSpec {
+            name: format!("tbtest-{}-second", bench.name),
+            ..spec.clone()
+        };
+        let second = bench
+            .engine
+            .create_container(&taken, &networks)
+            .await
+            .expect("addresses are checked at start");
+        assert_eq!(
+            refusal(bench.engine.start(&second.id).await),
+            Refusal::Taken,
+            "same address"
+        );
+        bench
+            .engine
+            .remove(&second)
+            .await
+            .expect("a container that never ran goes too");
+        assert_eq!(
+            refusal(bench.engine.create_container(&spec, &networks).await),
+            Refusal::Taken,
+            "same name"
+        );
+
+        let ping = |address: Ipv4Addr| ExecSpec {
+            command: ["redis-cli", "-h", &address.to_string(), "ping"]
+                .map(str::to_owned)
+                .to_vec(),
+            interactive: false,
+            tty: false,
+            user: None,
+        };
+        for half in [0, 1] {
+            let mut code = 1;
+            for _ in 0..50 {
+                code = bench
+                    .engine
+                    .exec(&made.id, &ping(bench.address(half, 2)))
+                    .await
+                    .expect("an exec");
+                if code == 0 {
+                    break;
+                }
+            }
+            assert_eq!(code, 0, "the server answers at its address in network {half}");
+        }
+        let seen = bench.list().await;
+        let container = seen
+            .iter()
+            .find(|object| object.sort == Sort::Container)
+            .expect("it is listed");
+        assert_eq!(
+            (container.name.as_str(), container.state.as_str()),
+            (spec.name.as_str(), "running")
+        );
+
+        bench
+            .engine
+            .remove(&made)
+            .await
+            .expect("a running container is removed");
+        bench.engine.remove(&made).await.expect("an absent container is done");
+        let left = bench.list().await;
+        assert!(
+            left.iter().any(|object| object.name == state.name),
+            "a named volume outlives its container"
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+#[ignore = "needs a Docker engine"]
+async fn what_is_missing_is_refused_at_creation_or_at_the_start() {
+    on_the_bench(|bench| async move {
+        if !bench.has_image().await {
+            return;
+        }
+        let gone = BTreeMap::from([("gone".to_owned(), "0".repeat(64))]);
+        let mut spec = bench.container(vec![("gone".to_owned(), bench.address(1, 2))]);
+        spec.volumes.clear();
+        // Engines take a container of a network that is not there, and refuse to start it.
+        match bench.engine.create_container(&spec, &gone).await {
+            Ok(made) => assert_eq!(refusal(bench.engine.start(&made.id).await), Refusal::NotFound),
+            refused => assert_eq!(refusal(refused), Refusal::NotFound),
+        }
+        spec.name.push_str("-second");
+        let unmade = bench.engine.create_container(&spec, &BTreeMap::new()).await;
+        assert_eq!(refusal(unmade), Refusal::NotFound, "a network that was never made");
+        spec.endpoints.clear();
+        spec.image = "testbed/no-such-image:0".to_owned();
+        let unmade = bench.engine.create_container(&spec, &gone).await;
+        assert_eq!(refusal(unmade), Refusal::NotFound, "an image that is not there");
+    })
+    .await;
+}
+
+#[tokio::test]
+#[ignore = "needs a Docker engine"]
+async fn a_post_mortem_tells_exit_code_and_last_words_which_stdout_does_not_carry() {
+    on_the_bench(|bench| async move {
+        if !bench.has_image().await {
+            return;
+        }
+        let mut spec = bench.container(vec![]);
+        spec.volumes.clear();
+        spec.command = vec!["--no-such-directive".to_owned(), "yes".to_owned()];
+        let made = bench
+            .engine
+            .create_container(&spec, &BTreeMap::new())
+            .await
+            .expect("a container");
+        let mut streams = bench.engine.attach(&made.id).await.expect("attached before the start");
+        bench.engine.start(&made.id).await.expect("a start");
+        let mut stdout = String::new();
+        streams
+            .stdout
+            .read_to_string(&mut stdout)
+            .await
+            .expect("stdout ends with the process");
+        assert_eq!(bench.engine.wait(&made.id).await.expect("it ended"), 1);
+        let post_mortem = bench.engine.post_mortem(&made.id).await.expect("a post mortem");
+        assert!(post_mortem.contains("exited, exit code 1"), "{post_mortem}");
+        assert!(post_mortem.contains("no-such-directive"), "{post_mortem}");
+        assert!(
+            !stdout.contains("no-such-directive"),
+            "stderr goes to the log only: {stdout}"
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+#[ignore = "needs a Docker engine"]
+async fn several_can_be_attached_and_a_dropped_one_leaves_the_process() {
+    on_the_bench(|bench| async move {
+        if !bench.has_image().await {
+            return;
+        }
+        let network = bench.engine.create_network(&bench.network(0)).await.expect("a network");
+        let networks = BTreeMap::from([(network.name.clone(), network.id)]);
+        let mut server = bench.container(vec![(network.name.clone(), bench.address(0, 2))]);
+        server.volumes.clear();
+        let mut client = bench.container(vec![(network.name, bench.address(0, 3))]);
+        client.volumes.clear();
+        // A client that reads commands from stdin answers line by line, as a relay answers orders.
+        client.name = format!("{}-client", server.name);
+        client.open_stdin = true;
+        client.entrypoint = vec!["redis-cli".to_owned()];
+        client.command = ["-h", &bench.address(0, 2).to_string()].map(str::to_owned).to_vec();
+        let server = bench
+            .engine
+            .create_container(&server, &networks)
+            .await
+            .expect("a server");
+        bench.engine.start(&server.id).await.expect("a start");
+        let client = bench
+            .engine
+            .create_container(&client, &networks)
+            .await
+            .expect("a client");
+        let first = bench.engine.attach(&client.id).await.expect("attached");
+        let mut second = bench.engine.attach(&client.id).await.expect("attached again");
+        bench.engine.start(&client.id).await.expect("a start");
+        drop(first);
+        let mut third = bench
+            .engine
+            .attach(&client.id)
+            .await
+            .expect("attached to a running one");
+        second.stdin.write_all(b"echo two\n").await.expect("stdin lives on");
+        drop(second.stdin);
+        third.stdin.write_all(b"echo three\n").await.expect("stdin lives on");
+        for stdout in [second.stdout, third.stdout] {
+            let mut lines = BufReader::new(stdout).lines();
+            let seen = async {
+                while let Some(line) = lines.next_line().await.expect("stdout can be read") {
+                    if line == "three" {
+                        return true;
+                    }
+                }
+                false
+            };
+            let seen = tokio::time::timeout(Duration::from_secs(10), seen).await;
+            assert_eq!(seen, Ok(true), "everybody attached sees every answer");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+#[ignore = "needs a Docker engine"]
+async fn exit_codes_of_commands_come_back_as_they_are() {
+    on_the_bench(|bench| async move {
+        if !bench.has_image().await {
+            return;
+        }
+        let mut spec = bench.container(vec![]);
+        spec.volumes.clear();
+        spec.command = vec!["--port".to_owned(), "7001".to_owned()];
+        let made = bench
+            .engine
+            .create_container(&spec, &BTreeMap::new())
+            .await
+            .expect("a container");
+        bench.engine.start(&made.id).await.expect("a start");
+        let run = |command: &[&str]| ExecSpec {
+            command: command.iter().map(|word| (*word).to_owned()).collect(),
+            interactive: false,
+            tty: false,
+            user: None,
+        };
+        let code = |command: &'static [&'static str]| {
+            let exec = run(command);
+            let bench = &bench;
+            let id = &made.id;
+            async move { bench.engine.exec(id, &exec).await.expect("an exec") }
+        };
+        assert_eq!(code(&["redis-cli", "--version"]).await, 0);
+        assert_eq!(code(&["redis-cli", "-p", "1", "ping"]).await, 1);
+        let missing = code(&["no-such-program"]).await;
+        assert!(missing == 126 || missing == 127, "{missing}");
+        bench.engine.remove(&made).await.expect("removed");
+        assert_eq!(
+            refusal(bench.engine.exec(&made.id, &run(&["redis-cli"])).await),
+            Refusal::NotFound
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+#[ignore = "needs a Docker engine"]
+async fn log_lines_come_whole_with_their_time() {
+    on_the_bench(|bench| async move {
+        if !bench.has_image().await {
+            return;
+        }
+        let mut spec = bench.container(vec![]);
+        spec.volumes.clear();
+        spec.command = vec![
+            "--port".to_owned(),
+            "7001".to_owned(),
+            "--loglevel".to_owned(),
+            "verbose".to_owned(),
+        ];
+        let made = bench
+            .engine
+            .create_container(&spec, &BTreeMap::new())
+            .await
+            .expect("a container");
+        bench.engine.start(&made.id).await.expect("a start");
+        let (sender, mut receiver) = tokio::sync::mpsc::channel(64);
+        let follow = LogsSpec {
+            follow: true,
+            tail: None,
+        };
+        let engine = bench.engine.clone();
+        let id = made.id.clone();
+        let following = tokio::spawn(async move { engine.logs(&id, &follow, sender).await });
+        let mut lines = Vec::new();
+        while let Some(line) = receiver.recv().await {
+            let started = line.text.contains("Ready to accept");
+            lines.push(line);
+            if started || lines.len() > 100 {
+                break;
+            }
+        }
+        bench.engine.remove(&made).await.expect("removed");
+        while receiver.recv().await.is_some() {}
+        following
+            .await
+            .expect("no panic")
+            .expect("following ends with the container");
+        assert!(
+            lines.iter().any(|line| line.text.contains("Redis version=7.0.15")),
+            "{lines:?}"
+        );
+        assert!(
+            lines.iter().all(|line| line.at.len() == 30 && line.at.ends_with('Z')),
+            "{lines:?}"
+        );
+        assert!(lines.windows(2).all(|pair| pair[0].at <= pair[1].at), "{lines:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+#[ignore = "needs a Docker engine"]
+async fn an_engine_describes_itself() {
+    let about = Docker::connect(None)
+        .await
+        .expect("an engine")
+        .about()
+        .await
+        .expect("its description");
+    assert!(
+        !about.version.is_empty() && about.api_version.starts_with("1."),
+        "{about:?}"
+    );
+    assert!(about.cpus > 0 && about.memory_bytes > 1 << 28, "{about:?}");
+}
