@@ -1,18 +1,19 @@
 //! One short function per verb, in a file of its own below; the only place where stages are chained.
 
+mod down;
+mod judge;
+mod link;
+mod prepare;
+mod ps;
+mod report;
 pub mod screen;
+mod up;
 
 use crate::cli::{Cli, Global, Verb};
 use crate::docker::Docker;
 use crate::error::{CommandError, ExitCode};
 use crate::lab::Engines;
 use std::sync::Arc;
-
-mod down;
-mod link;
-mod prepare;
-mod ps;
-mod up;
 
 /// Runs the verb.
 ///
@@ -26,8 +27,10 @@ pub async fn run(cli: Cli) -> Result<ExitCode, CommandError> {
             Ok(ExitCode::Success)
         }
         Verb::Down(down) => down::run(&cli.global, down).await,
+        Verb::Judge(judge) => judge::run(&cli.global, &judge),
         Verb::Link(link) => link::run(&cli.global, link).await,
         Verb::Ps(ps) => ps::run(&cli.global, ps).await,
+        Verb::Report(report) => report::run(&cli.global, &report),
         Verb::Up(up) => up::run(&cli.global, up).await,
         verb => Err(CommandError::new(
             ExitCode::Bug,

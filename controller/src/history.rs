@@ -2,6 +2,7 @@
 //!
 //! One event is one JSON line. Events are only ever added; a newer version may add kinds and optional fields.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wire::{LinkStatus, Sample, Written};
 
@@ -16,7 +17,7 @@ pub struct History {
 }
 
 /// One thing that happened.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
     /// Nanoseconds since the run began.
     pub at_ns: u64,
@@ -25,7 +26,7 @@ pub struct Event {
 }
 
 /// What happened.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum What {
     /// The run began.
@@ -142,7 +143,7 @@ pub enum What {
 }
 
 /// A live server.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ServerSeen {
     /// Node.
     pub node: String,
@@ -159,7 +160,7 @@ pub struct ServerSeen {
 }
 
 /// State of the lab after a block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LabAfter {
     /// As the block found it (checked).
@@ -169,7 +170,7 @@ pub enum LabAfter {
 }
 
 /// Timed operations of one row of a block.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Series {
     /// Number of the block.

@@ -71,6 +71,7 @@ const ALLOWED_WORDS: &[(&str, &str, &str)] = &[
         "process",
         "the environment of this process",
     ),
+    ("controller/src/block/", "info", "the servers' INFO command"),
     ("images/relay/", "data", "the data path, as against the control path"),
 ];
 

@@ -1,0 +1,317 @@
+//! Orders to a probe and its answers; the operations and samples that histories keep.
+
+use crate::Id;
+use serde::{Deserialize, Serialize};
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+/// One line to a probe.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToProbe {
+    /// Echoed in the answer.
+    pub id: Id,
+    /// What to do.
+    pub order: ProbeOrder,
+}
+
+/// One line from a probe. Orders run concurrently: answers come in the order in which they end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FromProbe {
+    /// Id of the order that this answers.
+    pub id: Id,
+    /// What was measured, or what went wrong (object and cause).
+    pub result: Result<ProbeAnswer, String>,
+}
+
+/// An order to a probe. Each order that talks to a server opens its own connection, with TCP_NODELAY set and
+/// read back from the socket, and closes it at its end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum ProbeOrder {
+    /// Say who you are.
+    Hello,
+    /// UDP round trips to the echo responder of another probe ([`ECHO_PORT`]): the link measured without any server.
+    Echo {
+        /// Far probe.
+        target: Ipv4Addr,
+        /// Round trips before the counted ones.
+        warmup: u32,
+        /// Round trips counted.
+        count: u32,
+        /// Pause between two.
+        pause_ns: u64,
+        /// A reply that took longer is lost.
+        timeout_ns: u64,
+    },
+    /// Commands to a Redis or Valkey server, one after the other on one connection, each waiting for its reply.
+    Redis {
+        /// The server.
+        target: SocketAddrV4,
+        /// Commands with arguments.
+        commands: Vec<Vec<String>>,
+        /// Limit of the connection and of each reply.
+        timeout_ns: u64,
+    },
+    /// The same operation again and again on one or more connections, timed one by one.
+    Load(Load),
+    /// Write numbered keys `<prefix><i>`, i from 0, and keep a ledger of what was acknowledged.
+    Ledger {
+        /// The server.
+        target: SocketAddrV4,
+        /// Key prefix.
+        prefix: String,
+        /// Number of keys.
+        count: u32,
+        /// Bytes of each value; the value starts with `<i>:`.
+        value_bytes: u32,
+        /// Closed loop or open loop.
+        pace: Pace,
+        /// Limit of the connection and of each reply.
+        timeout_ns: u64,
+    },
+    /// Read numbered keys `<prefix><i>`, i from 0, and say which exist with the value that the ledger wrote.
+    Audit {
+        /// The server.
+        target: SocketAddrV4,
+        /// Key prefix.
+        prefix: String,
+        /// Number of keys.
+        count: u32,
+        /// Limit of the connection and of each reply.
+        timeout_ns: u64,
+    },
+    /// Poll `key` of a replica until it holds each of the values `1..=count`, and stamp when each is first seen.
+    /// Answers after the last one or at the deadline. `ready` is announced by a first answer [`ProbeAnswer::Watching`].
+    Poll {
+        /// The replica.
+        target: SocketAddrV4,
+        /// The key.
+        key: String,
+        /// Last value waited for.
+        count: u32,
+        /// Pause between two polls (0: none).
+        pause_ns: u64,
+        /// Give up after this.
+        deadline_ns: u64,
+    },
+    /// Subscribe to the keyspace events of `key` on a replica and stamp each event: visibility without the
+    /// granularity of a poll. `ready` is announced by a first answer [`ProbeAnswer::Watching`].
+    Watch {
+        /// The replica; needs `notify-keyspace-events` with `K` and `$`.
+        target: SocketAddrV4,
+        /// The key.
+        key: String,
+        /// Events to wait for.
+        count: u32,
+        /// Give up after this.
+        deadline_ns: u64,
+    },
+    /// SQL without parameters or results that matter, e.g. to make a table.
+    PostgresBatch {
+        /// The server.
+        target: SocketAddrV4,
+        /// Statements, `;` between them.
+        sql: String,
+        /// Limit of the connection and of the batch.
+        timeout_ns: u64,
+    },
+    /// One query whose first column of the first row is returned as text.
+    PostgresQuery {
+        /// The server.
+        target: SocketAddrV4,
+        /// The query; its first column must be text.
+        sql: String,
+        /// Limit of the connection and of the query.
+        timeout_ns: u64,
+    },
+}
+
+/// A repeated, timed operation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Load {
+    /// The server.
+    pub target: SocketAddrV4,
+    /// What is timed.
+    pub operation: Operation,
+    /// Connections, each with its own loop; `count` is split between them.
+    pub connections: u32,
+    /// Operations before the counted ones, on each connection.
+    pub warmup: u32,
+    /// Operations counted, over all connections; with `for_ns`, at most so many.
+    pub count: u32,
+    /// Stop after this time even if `count` is not reached (`None`: only `count` ends it).
+    pub for_ns: Option<u64>,
+    /// Closed loop or open loop.
+    pub pace: Pace,
+    /// Limit of the connection and of each reply.
+    pub timeout_ns: u64,
+}
+
+/// When the next operation starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Pace {
+    /// When the one before has been answered, after a pause.
+    Closed {
+        /// The pause (0: none).
+        pause_ns: u64,
+    },
+    /// At fixed intervals over all connections, whatever the server does; the intended start is kept beside the
+    /// actual one.
+    Open {
+        /// Interval between two intended starts.
+        interval_ns: u64,
+    },
+}
+
+/// A timed operation. Keys are `<key><i>`: i counts the operations of the order, modulo `keys` where given; with
+/// n connections, connection c performs c, c + n, c + 2n...
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Operation {
+    /// PING.
+    Ping,
+    /// GET of `<key><(i * stride) mod keys>`; an absent key is an error.
+    Get {
+        /// Key prefix.
+        key: String,
+        /// Number of keys.
+        keys: u32,
+        /// Step.
+        stride: u32,
+    },
+    /// SET of `<key><i mod keys>`.
+    Set {
+        /// Key prefix.
+        key: String,
+        /// Number of keys.
+        keys: u32,
+        /// Size of the value.
+        value_bytes: u32,
+    },
+    /// SET of one key to the ascending number i + 1 (what [`ProbeOrder::Poll`] looks for). Its warm-up writes
+    /// `<key>:warmup` instead, which nobody watches.
+    SetNumber {
+        /// The key.
+        key: String,
+    },
+    /// SET, and after its reply WAIT on the same connection; the outcome is the number that WAIT returned.
+    SetWait {
+        /// Key prefix.
+        key: String,
+        /// Number of keys.
+        keys: u32,
+        /// Size of the value.
+        value_bytes: u32,
+        /// Replicas to wait for.
+        replicas: u32,
+        /// WAIT's own timeout, milliseconds as the command takes it (0: for ever).
+        wait_timeout_ms: u64,
+    },
+    /// Prepared `sql` with one integer parameter, `(i * stride) mod keys`; exactly one row is expected.
+    PostgresRead {
+        /// The statement, with `$1`.
+        sql: String,
+        /// Number of keys.
+        keys: u32,
+        /// Step.
+        stride: u32,
+    },
+}
+
+/// One operation. Times are CLOCK_MONOTONIC of the probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Sample {
+    /// When it should have started (closed loop: when it did).
+    pub intended_ns: u64,
+    /// When it started.
+    pub started_ns: u64,
+    /// When its answer had been read; for a seen value or event, when it was seen.
+    pub ended_ns: u64,
+    /// Operation's own result: WAIT's number, the value seen, the echo's far stamp; 0 where it has none.
+    pub outcome: i64,
+}
+
+/// What became of one write of a ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Written {
+    /// Number of the key.
+    pub i: u32,
+    /// When the write was sent.
+    pub sent_ns: u64,
+    /// When it was acknowledged (`None`: an error or no answer).
+    pub acknowledged_ns: Option<u64>,
+}
+
+/// Reply of a Redis or Valkey server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// Null.
+    Nil,
+    /// Integer.
+    Integer(i64),
+    /// Simple or bulk string (lossy UTF-8).
+    Text(String),
+    /// Array (or map, flattened).
+    Array(Vec<Reply>),
+    /// Error reply, whole text.
+    Error(String),
+}
+
+/// Answer of a probe.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProbeAnswer {
+    /// To `Hello`.
+    Hello {
+        /// Version of the probe's package.
+        version: String,
+        /// Now, by the probe's clock.
+        now_ns: u64,
+    },
+    /// First answer to `Poll` and `Watch`: from now on values are seen. A second answer follows. It is left out if
+    /// nothing could be seen at all before the end.
+    Watching,
+    /// To `Echo`, `Load`, `Poll` and `Watch`.
+    Samples {
+        /// In order of their start.
+        samples: Vec<Sample>,
+        /// Operations that failed or were lost: cause and how often.
+        failures: Vec<Failure>,
+        /// TCP_NODELAY as read back from the socket (`None`: not TCP).
+        nodelay: Option<bool>,
+    },
+    /// To `Redis`: one reply per command.
+    Replies(Vec<Reply>),
+    /// To `Ledger`.
+    Ledger {
+        /// One per key that was sent, in order: fewer than ordered if the connection broke.
+        writes: Vec<Written>,
+        /// First error met, if any.
+        error: Option<String>,
+        /// TCP_NODELAY as read back from the socket.
+        nodelay: bool,
+    },
+    /// To `Audit`: numbers of the keys that exist with the right value.
+    Present(Vec<u32>),
+    /// To `PostgresBatch`.
+    Done,
+    /// To `PostgresQuery`.
+    Text(String),
+}
+
+/// Operations that failed in the same way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Failure {
+    /// Error text.
+    pub cause: String,
+    /// How often.
+    pub times: u32,
+}
