@@ -1,57 +1,14 @@
-//! The documented exit codes and the error at the top that joins the modules' errors.
+//! The error at the top: joins the modules' errors and gives each its exit code and its hint.
 
-use crate::claim::Verdict;
+pub use crate::exit::ExitCode;
+
 use crate::docker::EngineError;
-use crate::findings::Findings;
 use crate::image::ImageError;
 use crate::instrument::InstrumentError;
 use crate::lab::LabError;
 use crate::plan::PlanError;
 use crate::release::ReleaseError;
-
-/// Exit code of the process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum ExitCode {
-    /// Did what was asked; all claims hold.
-    Success = 0,
-    /// A bug of ours.
-    Bug = 1,
-    /// The command line is wrong.
-    Usage = 2,
-    /// The topology is invalid; all problems were printed.
-    Topology = 3,
-    /// The engine or the host is not usable.
-    Host = 4,
-    /// Started, but could not be completed.
-    Incomplete = 5,
-    /// A claim diverged.
-    Diverged = 10,
-    /// Nothing diverged, something is inconclusive.
-    Inconclusive = 11,
-    /// `plan --exit-code`: changes are pending.
-    Pending = 20,
-    /// Interrupted (SIGINT), after teardown.
-    Interrupted = 130,
-    /// Terminated (SIGTERM), after teardown.
-    Terminated = 143,
-}
-
-impl ExitCode {
-    /// Of a judged run. What could not be completed is no verdict, so it comes first; a run in which nothing was judged
-    /// has not held anything and counts as not completed.
-    #[must_use]
-    pub fn of(findings: &Findings) -> Self {
-        let broken = findings.error.is_some() || findings.blocks.iter().any(|block| block.error.is_some());
-        match findings.verdict {
-            _ if broken => Self::Incomplete,
-            None => Self::Incomplete,
-            Some(Verdict::Diverged) => Self::Diverged,
-            Some(Verdict::Inconclusive) => Self::Inconclusive,
-            Some(Verdict::Holds) => Self::Success,
-        }
-    }
-}
+use crate::store::StoreError;
 
 /// What a command ends with when it fails: printed as `error: failed to <text>` with `hint:` below it.
 #[derive(Debug)]
@@ -156,23 +113,17 @@ impl From<InstrumentError> for CommandError {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn not_completed_beats_diverged_beats_inconclusive_beats_held() {
-        let code = |verdict, error: Option<&str>| {
-            ExitCode::of(&Findings {
-                blocks: Vec::new(),
-                verdict,
-                error: error.map(str::to_owned),
-            })
+impl From<StoreError> for CommandError {
+    fn from(error: StoreError) -> Self {
+        let code = if error.is_usage() {
+            ExitCode::Usage
+        } else {
+            ExitCode::Incomplete
         };
-        assert_eq!(code(Some(Verdict::Diverged), Some("x")), ExitCode::Incomplete);
-        assert_eq!(code(Some(Verdict::Diverged), None), ExitCode::Diverged);
-        assert_eq!(code(Some(Verdict::Inconclusive), None), ExitCode::Inconclusive);
-        assert_eq!(code(Some(Verdict::Holds), None), ExitCode::Success);
-        assert_eq!(code(None, None), ExitCode::Incomplete);
+        Self {
+            code,
+            text: error.to_string(),
+            hint: error.hint().map(str::to_owned),
+        }
     }
 }

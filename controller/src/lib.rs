@@ -36,4 +36,5 @@ pub mod store;
 pub mod cli;
 pub mod commands;
 pub mod error;
+pub mod exit;
 pub mod log;

@@ -1,7 +1,7 @@
 //! The wish to stop: SIGINT and SIGTERM as a value that waits can be raced against, so that every path ends in an
 //! orderly teardown. The second signal ends the process at once and says how to clean up by hand.
 
-use crate::error::ExitCode;
+use crate::exit::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;

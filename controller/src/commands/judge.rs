@@ -7,7 +7,7 @@ use crate::document::document;
 use crate::error::{CommandError, ExitCode};
 use crate::findings::{self, Findings};
 use crate::report::{self, JudgeDocument};
-use crate::store::{self, StoreError, Stored};
+use crate::store::{self, Stored};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -35,25 +35,11 @@ pub fn run(global: &Global, args: &Judge) -> Result<ExitCode, CommandError> {
 
 /// Reads a run directory, and tells on stderr what had to be left out.
 pub(super) fn load(run: &Path) -> Result<Stored, CommandError> {
-    let stored = store::load(run).map_err(|error| refused(&error))?;
+    let stored = store::load(run)?;
     if let Some(left_out) = &stored.left_out {
         eprintln!("warning: {left_out}");
     }
     Ok(stored)
-}
-
-/// The error of a command that could not use a run directory.
-pub(super) fn refused(error: &StoreError) -> CommandError {
-    let code = if error.is_usage() {
-        ExitCode::Usage
-    } else {
-        ExitCode::Incomplete
-    };
-    let refused = CommandError::new(code, error.to_string());
-    match error.hint() {
-        Some(hint) => refused.hint(hint),
-        None => refused,
-    }
 }
 
 /// Claims whose verdict differs, each as `name: before -> now`.
