@@ -217,6 +217,7 @@ impl Apt {
              Dir::State \"{folder}\";\n\
              Dir::State::lists \"lists/\";\n\
              Dir::State::status \"{status}\";\n\
+             Dir::Log \"{folder}\";\n\
              Dir::Cache \"{cache}\";\n\
              Dir::Cache::pkgcache \"pkgcache.bin\";\n\
              Dir::Cache::srcpkgcache \"\";\n\

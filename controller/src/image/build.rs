@@ -106,7 +106,9 @@ impl<E: Engine + Images> Build<'_, E> {
             .as_ref()
             .expect("a release with a recipe has a version");
         let packages = self.apt.resolve(self.recipe, version, contents::beside(kind)).await?;
+        tracing::debug!("{}: {} packages", self.release, packages.len());
         let files = self.apt.download(&packages, &self.scratch).await?;
+        tracing::debug!("{}: downloaded", self.release);
         let list = package_list(&packages);
         let (everything, server, layer) = blocking(move || {
             let everything = unpack(&files)?;
@@ -117,11 +119,13 @@ impl<E: Engine + Images> Build<'_, E> {
             Ok::<_, BuildError>((everything, server, layer))
         })
         .await?;
+        tracing::debug!("{}: unpacked and reduced", self.release);
         let mut layers = vec![layer];
         if kind == EngineKind::Postgres {
             layers.push(self.postgres_state(everything, &server, &layers[0]).await?);
         }
         let config = contents::config(kind, &self.release.image, self.architecture, self.labels(&packages));
+        tracing::debug!("{}: loading", self.release);
         self.load(config, layers).await?;
         Ok(packages)
     }

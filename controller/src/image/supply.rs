@@ -324,3 +324,6 @@ fn registry(reference: &str) -> &str {
         _ => "",
     }
 }
+
+#[cfg(test)]
+mod tests;
