@@ -1,13 +1,13 @@
 //! One short function per verb, in a file of its own below; the only place where stages are chained.
 
-mod down;
+pub mod down;
 mod judge;
-mod link;
+pub mod link;
 mod prepare;
-mod ps;
+pub mod ps;
 mod report;
 pub mod screen;
-mod up;
+pub mod up;
 
 use crate::cli::{Cli, Global, Verb};
 use crate::docker::Docker;

@@ -10,12 +10,15 @@
 //! The history is only appended to, each line in one write, so that a killed run loses at most the line under way. All
 //! other files are written beside their place and renamed. Never writes into a directory that holds anything else.
 
+mod lab;
 mod load;
 mod survey;
 
+pub use lab::lab_used;
 pub use load::{Stored, load, stored_verdicts};
 pub use survey::{host, sha256_of_file, sha256_of_text, utc_now};
 
+use crate::document::document;
 use crate::findings::Findings;
 use crate::history::{Event, What};
 use crate::manifest::Manifest;
@@ -202,9 +205,7 @@ impl RunDirectory {
     /// # Errors
     /// The system refused.
     pub fn write_manifest(&self, manifest: &Manifest) -> Result<(), StoreError> {
-        let mut text = serde_json::to_string_pretty(manifest).expect("a manifest can be written as JSON");
-        text.push('\n');
-        write(&self.path.join(MANIFEST), &text)
+        write(&self.path.join(MANIFEST), &document("manifest", manifest))
     }
 
     /// Writes the report in all formats.

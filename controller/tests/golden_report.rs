@@ -1,15 +1,17 @@
-//! Findings and manifest of a made-up run against the committed report, format by format. A difference prints the
-//! command that accepts it.
+//! Reports against the committed ones, format by format. A difference prints the command that accepts it.
+//!
+//! `golden/report` starts from findings that show every case that a report can meet; `golden/run` is a run directory with a small
+//! made-up history, judged anew. In it the far cache costs two round trips at 40 ms one way, and block 2 was not run.
 
 use std::path::{Path, PathBuf};
-use testbed::findings::Findings;
+use testbed::exit::ExitCode;
+use testbed::findings::{self, Findings};
 use testbed::manifest::Manifest;
 use testbed::report::{self, Style};
+use testbed::store;
 
 fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/golden/report")
-        .join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
 fn read(name: &str) -> String {
@@ -17,8 +19,8 @@ fn read(name: &str) -> String {
 }
 
 fn made_up() -> (Findings, Manifest) {
-    let findings = serde_json::from_str(&read("findings.json")).expect("findings.json is what it is called");
-    let manifest = serde_json::from_str(&read("manifest.json")).expect("manifest.json is what it is called");
+    let findings = serde_json::from_str(&read("report/findings.json")).expect("findings.json is what it is called");
+    let manifest = serde_json::from_str(&read("report/manifest.json")).expect("manifest.json is what it is called");
     (findings, manifest)
 }
 
@@ -38,24 +40,35 @@ fn compare(name: &str, made: &str) {
 fn text_is_the_committed_one() {
     let (findings, manifest) = made_up();
     let made = report::terminal(&findings, &manifest, Some("testbed-runs/x"), Style::default());
-    compare("report.txt", &made);
+    compare("report/report.txt", &made);
 }
 
 #[test]
 fn the_verdicts_are_the_committed_ones() {
-    compare("judge.txt", &report::verdicts(&made_up().0, Style::default()));
+    compare("report/judge.txt", &report::verdicts(&made_up().0, Style::default()));
 }
 
 #[test]
 fn markdown_is_the_committed_one() {
     let (findings, manifest) = made_up();
-    compare("report.md", &report::markdown(&findings, &manifest));
+    compare("report/report.md", &report::markdown(&findings, &manifest));
 }
 
 #[test]
 fn json_is_the_committed_one() {
     let (findings, manifest) = made_up();
-    compare("report.json", &report::json(&findings, &manifest));
+    compare("report/report.json", &report::json(&findings, &manifest));
+}
+
+#[test]
+fn a_stored_run_is_judged_and_reported_as_before() {
+    let stored = store::load(&golden("run")).expect("golden/run is a run directory");
+    let findings = findings::judge(&stored.history);
+    let place = Some("golden/run");
+    let made = report::terminal(&findings, &stored.manifest, place, Style::default());
+    compare("run/report.txt", &made);
+    compare("run/report.json", &report::json(&findings, &stored.manifest));
+    assert_eq!(ExitCode::of(&findings), ExitCode::Diverged);
 }
 
 #[test]

@@ -1,0 +1,161 @@
+//! Finds out what the manifest says of a lab: its images as the engine has them, and each server's effective
+//! configuration, asked through the probe beside it. What cannot be found out is told in the manifest and stops nothing.
+
+use super::LabFiles;
+use crate::docker::{EngineError, Images};
+use crate::history::ServerSeen;
+use crate::lab::Lab;
+use crate::manifest::{ImageUsed, LabUsed, ServerUsed};
+use crate::plan::{Plan, PlannedNode};
+use crate::replication::text_of;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use wire::Reply;
+
+/// How long a server may take to tell its configuration.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// What a cache's configuration may hold that nobody else should read.
+const SECRET: [&str; 6] = [
+    "masterauth",
+    "primaryauth",
+    "requirepass",
+    "tls-client-key-file-pass",
+    "tls-key-file-pass",
+    "sentinel-pass",
+];
+
+/// What of a database's configuration is not its default, as one JSON object.
+const SETTINGS: &str = "select coalesce(json_object_agg(name, setting), '{}')::text from pg_settings \
+     where source not in ('default', 'override', 'client', 'session')";
+
+/// A lab that is up, for the manifest. `topology` is the name of its topology.
+///
+/// # Errors
+/// The engine refused to tell of an image.
+pub async fn lab_used(lab: &Lab, images: &dyn Images, topology: &str, files: LabFiles) -> Result<LabUsed, EngineError> {
+    let mut servers = Vec::new();
+    for seen in lab.servers() {
+        servers.push(server_used(lab, seen).await);
+    }
+    Ok(LabUsed {
+        lab: lab.name().to_string(),
+        topology: topology.to_owned(),
+        topology_sha256: lab.plan.topology_hash.clone(),
+        plan_file: files.plan,
+        topology_file: files.topology,
+        images: images_used(&lab.plan, images).await?,
+        servers,
+    })
+}
+
+async fn images_used(plan: &Plan, images: &dyn Images) -> Result<BTreeMap<String, ImageUsed>, EngineError> {
+    let references: BTreeSet<&str> = plan
+        .containers
+        .iter()
+        .map(|container| container.image.as_str())
+        .collect();
+    let mut used = BTreeMap::new();
+    for reference in references {
+        if let Some(seen) = images.image(reference).await? {
+            used.insert(
+                reference.to_owned(),
+                ImageUsed {
+                    id: seen.id,
+                    digest: seen.digest,
+                    labels: seen.labels,
+                },
+            );
+        }
+    }
+    Ok(used)
+}
+
+async fn server_used(lab: &Lab, seen: &ServerSeen) -> ServerUsed {
+    let node = lab.plan.nodes.iter().find(|node| node.name.as_str() == seen.node);
+    let configuration = match node {
+        Some(node) => configuration(lab, node).await,
+        None => Err("it is not in the plan".to_owned()),
+    };
+    let container = node.and_then(|node| lab.plan.containers.iter().find(|spec| spec.name == node.container));
+    let (configuration, configuration_error) = match configuration {
+        Ok(configuration) => (configuration, None),
+        Err(error) => (BTreeMap::new(), Some(error)),
+    };
+    ServerUsed {
+        node: seen.node.clone(),
+        datacenter: seen.datacenter.clone(),
+        engine: seen.engine.clone(),
+        release: seen.release.clone(),
+        version: seen.version.clone(),
+        image: container.map(|spec| spec.image.clone()).unwrap_or_default(),
+        configuration,
+        configuration_error,
+    }
+}
+
+async fn configuration(lab: &Lab, node: &PlannedNode) -> Result<BTreeMap<String, String>, String> {
+    let probe = lab.probe(&node.datacenter);
+    let target = crate::lab::target(node);
+    if node.engine.is_cache() {
+        let reply = probe.redis(target, &["CONFIG", "GET", "*"], LIMIT).await;
+        of_cache(&reply.map_err(|error| error.to_string())?)
+    } else {
+        let text = probe.postgres(target, SETTINGS, LIMIT).await;
+        of_database(&text.map_err(|error| error.to_string())?)
+    }
+}
+
+fn of_cache(reply: &Reply) -> Result<BTreeMap<String, String>, String> {
+    let Reply::Array(items) = reply else {
+        return Err(format!("CONFIG GET answered {}", text_of(reply)));
+    };
+    let pairs = items.chunks_exact(2).map(|pair| (text_of(&pair[0]), text_of(&pair[1])));
+    Ok(pairs
+        .map(|(name, value)| {
+            let hidden = SECRET.contains(&name.as_str()) && !value.is_empty();
+            (name, if hidden { "(hidden)".to_owned() } else { value })
+        })
+        .collect())
+}
+
+fn of_database(text: &str) -> Result<BTreeMap<String, String>, String> {
+    serde_json::from_str(text).map_err(|error| format!("pg_settings answered what is no object of texts: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Reply {
+        Reply::Text(text.to_owned())
+    }
+
+    #[test]
+    fn a_caches_configuration_is_pairs_and_its_passwords_stay_in_the_server() {
+        let reply = Reply::Array(vec![
+            text("maxmemory"),
+            text("0"),
+            text("requirepass"),
+            text("secret"),
+            text("masterauth"),
+            text(""),
+        ]);
+        let read = of_cache(&reply).unwrap();
+        let pairs: Vec<(&str, &str)> = read
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
+        assert_eq!(
+            pairs,
+            [("masterauth", ""), ("maxmemory", "0"), ("requirepass", "(hidden)")]
+        );
+        assert!(of_cache(&Reply::Error("NOPERM".into())).unwrap_err().contains("NOPERM"));
+    }
+
+    #[test]
+    fn a_databases_configuration_is_one_object() {
+        assert_eq!(of_database(r#"{"fsync" : "off"}"#).unwrap()["fsync"], "off");
+        assert!(of_database("ERROR").is_err());
+    }
+}

@@ -1,0 +1,122 @@
+//! The committed JSON Schemas are those of the types, and what the program prints keeps to them.
+//!
+//! A new kind of document is one line in [`schemas`]. A difference prints the command that accepts it.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use testbed::commands::{down, link, ps, up};
+use testbed::document::{document_schema, plain_schema};
+use testbed::history::Event;
+use testbed::manifest::Manifest;
+use testbed::report::{JudgeDocument, ReportDocument};
+
+/// Schema of the topology format, which its own part writes.
+const NOT_OURS: [&str; 1] = ["topology"];
+
+fn schemas() -> Vec<(&'static str, Value)> {
+    vec![
+        ("down", document_schema::<down::DownDocument>("down")),
+        ("history-event", plain_schema::<Event>()),
+        ("judge", document_schema::<JudgeDocument>("judge")),
+        ("link", document_schema::<link::LinkDocument>("link")),
+        ("manifest", document_schema::<Manifest>("manifest")),
+        ("ps", document_schema::<ps::PsDocument>("ps")),
+        ("report", document_schema::<ReportDocument>("report")),
+        ("up", document_schema::<up::UpDocument>("up")),
+    ]
+}
+
+fn controller() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
+}
+
+fn committed(kind: &str) -> PathBuf {
+    controller().join(format!("schema/{kind}.schema.json"))
+}
+
+fn written(schema: &Value) -> String {
+    let mut text = serde_json::to_string_pretty(schema).expect("a schema can be written");
+    text.push('\n');
+    text
+}
+
+/// Checks a document against the committed schema of its kind, and that it says which kind it is.
+fn check(kind: &str, text: &str) {
+    let schema = std::fs::read_to_string(committed(kind)).expect("the schema is committed");
+    let schema = serde_json::from_str(&schema).expect("the schema is JSON");
+    let validator = jsonschema::validator_for(&schema).expect("the schema is one");
+    let value: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{kind}: {error}: {text}"));
+    let problems: Vec<String> = validator
+        .iter_errors(&value)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
+    assert!(problems.is_empty(), "{kind}: {problems:#?}\n{text}");
+}
+
+/// Stdout of a call that needs no engine.
+fn printed(arguments: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_testbed"));
+    command
+        .current_dir(controller())
+        .args(["--format", "json"])
+        .args(arguments);
+    let output = command.output().expect("the program starts");
+    String::from_utf8(output.stdout).expect("output is UTF-8")
+}
+
+#[test]
+fn the_committed_schemas_are_those_of_the_types() {
+    let accept = std::env::var_os("TESTBED_ACCEPT").is_some();
+    let mut different = Vec::new();
+    for (kind, schema) in schemas() {
+        let text = written(&schema);
+        if accept {
+            std::fs::write(committed(kind), &text).expect("the schema can be written");
+        }
+        if std::fs::read_to_string(committed(kind)).unwrap_or_default() != text {
+            different.push(kind);
+        }
+    }
+    assert!(
+        different.is_empty(),
+        "schemas differ: {different:?}; accept with `TESTBED_ACCEPT=1 cargo test -p testbed --test schemas`"
+    );
+}
+
+#[test]
+fn no_schema_is_left_of_a_kind_that_is_gone() {
+    let known: Vec<&str> = schemas().iter().map(|(kind, _)| *kind).chain(NOT_OURS).collect();
+    for entry in std::fs::read_dir(controller().join("schema")).expect("there are schemas") {
+        let name = entry.expect("they can be listed").file_name();
+        let name = name.to_string_lossy();
+        let kind = name.strip_suffix(".schema.json").unwrap_or(&name);
+        assert!(known.contains(&kind), "{name}");
+    }
+}
+
+#[test]
+fn every_event_of_a_history_keeps_to_its_schema() {
+    let history = std::fs::read_to_string(controller().join("tests/golden/run/history.jsonl"));
+    for line in history.expect("the golden run is whole").lines() {
+        check("history-event", line);
+    }
+}
+
+#[test]
+fn what_a_run_directory_holds_keeps_to_its_schema() {
+    for name in ["manifest", "report"] {
+        let text = std::fs::read_to_string(controller().join(format!("tests/golden/run/{name}.json")));
+        check(name, &text.expect("the golden run is whole"));
+    }
+}
+
+#[test]
+fn what_verbs_without_an_engine_print_keeps_to_its_schema() {
+    for (kind, arguments) in [
+        ("judge", ["judge", "tests/golden/run"].as_slice()),
+        ("report", &["report", "tests/golden/run"]),
+    ] {
+        check(kind, &printed(arguments));
+    }
+}
