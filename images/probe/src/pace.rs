@@ -62,19 +62,14 @@ impl Lane {
         let Some(i) = u32::try_from(self.next).ok().filter(|&i| i < course.count) else {
             return Step::End { missed: 0 };
         };
-        let (intended_ns, waits) = match course.pace {
+        let intended_ns = match course.pace {
+            Pace::Open { interval_ns } => self.intended(interval_ns),
             // The first operation of a closed loop starts at once.
-            Pace::Closed { pause_ns } if self.next >= u64::from(course.lanes) => {
-                (now_ns.saturating_add(pause_ns), false)
-            }
-            Pace::Closed { .. } => (now_ns, false),
-            Pace::Open { interval_ns } => (self.intended(interval_ns), true),
+            Pace::Closed { .. } if self.next < u64::from(course.lanes) => now_ns,
+            Pace::Closed { pause_ns } => now_ns.saturating_add(pause_ns),
         };
-        let ends = course.end_ns.is_some_and(|end| intended_ns.max(now_ns) >= end);
-        if ends {
-            return Step::End {
-                missed: if waits { self.missed() } else { 0 },
-            };
+        if course.end_ns.is_some_and(|end| intended_ns.max(now_ns) >= end) {
+            return Step::End { missed: self.missed() };
         }
         self.next += u64::from(course.lanes);
         Step::Start { i, intended_ns }
@@ -92,7 +87,8 @@ impl Lane {
             .saturating_add(self.next.saturating_mul(interval_ns))
     }
 
-    /// Operations of this lane from `next` on whose intended start lies before the end.
+    /// Operations of this lane from `next` on whose intended start lies before the end. A closed loop intends
+    /// nothing that it does not do.
     fn missed(&self) -> u32 {
         let (Pace::Open { interval_ns }, Some(end_ns)) = (self.course.pace, self.course.end_ns) else {
             return 0;

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use wire::{FromProbe, Id, ProbeAnswer, ProbeOrder, ToProbe};
 
 /// Far more than any order here takes; a test that reaches it has failed.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running probe, killed when the test ends.
 struct Probe {
