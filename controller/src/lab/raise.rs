@@ -207,7 +207,9 @@ impl<'a> Site<'a> {
             self.turn(spec).await?;
             self.call(&spec.name, engine.start(&made.id)).await?;
             set(self.started.get(&spec.name), ());
-            self.answers(spec).await
+            self.answers(spec).await?;
+            tracing::debug!("{}: ready after {:.3?}", spec.name, self.bounds.begun.elapsed());
+            Ok(())
         })
     }
 
@@ -291,7 +293,11 @@ impl<'a> Site<'a> {
         if self.bounds.halt.is_cancelled() {
             return Err(LabError::Abandoned);
         }
-        match timeout_at(self.bounds.deadline, call).await {
+        let begun = self.bounds.begun.elapsed();
+        let outcome = timeout_at(self.bounds.deadline, call).await;
+        let ended = self.bounds.begun.elapsed();
+        tracing::debug!("{object}: engine call from {begun:.3?} to {ended:.3?}");
+        match outcome {
             Ok(outcome) => Ok(outcome?),
             Err(_) => Err(LabError::NotReady {
                 what: format!("{object} (the engine's answer)"),

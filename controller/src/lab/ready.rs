@@ -94,7 +94,12 @@ where
         match looked {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(NotYet::Never(error))) => return Err(error),
-            Ok(Err(NotYet::Seen(seen))) => last = seen,
+            Ok(Err(NotYet::Seen(seen))) => {
+                if seen != last {
+                    tracing::debug!("{what}: after {:.3?}: {seen}", bounds.begun.elapsed());
+                }
+                last = seen;
+            }
             Err(_) => break,
         }
         if Instant::now() + pause >= bounds.deadline {
