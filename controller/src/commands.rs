@@ -3,7 +3,7 @@
 pub mod down;
 mod judge;
 pub mod link;
-mod prepare;
+pub mod prepare;
 pub mod ps;
 mod report;
 pub mod screen;

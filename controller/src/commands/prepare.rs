@@ -24,23 +24,30 @@ const PLANS: u32 = 5;
 
 /// A topology file that was read and checked.
 #[derive(Debug, Clone)]
-pub(crate) struct Source {
+pub struct Source {
     /// The topology.
-    pub(crate) topology: Topology,
+    pub topology: Topology,
     /// Hash of its text.
-    pub(crate) hash: String,
+    pub hash: String,
 }
 
 /// Everything that a plan needs but addresses.
-pub(crate) struct Ground {
-    pub(crate) docker: Docker,
-    pub(crate) source: Source,
-    pub(crate) images: Images,
-    pub(crate) instrument: Instrument,
+pub struct Ground {
+    /// The engine of all datacenters.
+    pub docker: Docker,
+    /// The topology.
+    pub source: Source,
+    /// What the containers run.
+    pub images: Images,
+    /// Relay and probe, with their digests.
+    pub instrument: Instrument,
 }
 
 /// Reads and checks a topology file (`-`: stdin). All problems are printed.
-pub(crate) fn read(file: &Path) -> Result<Source, CommandError> {
+///
+/// # Errors
+/// It cannot be read, or is no topology.
+pub fn read(file: &Path) -> Result<Source, CommandError> {
     let stdin = file == Path::new("-");
     let name = if stdin {
         topology::STDIN.to_owned()
@@ -73,7 +80,10 @@ pub(crate) fn read(file: &Path) -> Result<Source, CommandError> {
 }
 
 /// What every node runs: its own pin, else the command line's choice, else the default.
-pub(crate) fn releases(topology: &Topology, asked: &ReleaseArg) -> Result<BTreeMap<NodeName, Release>, CommandError> {
+///
+/// # Errors
+/// A release that does not exist or does not fit.
+pub fn releases(topology: &Topology, asked: &ReleaseArg) -> Result<BTreeMap<NodeName, Release>, CommandError> {
     let catalogue = Catalogue::built_in();
     let choice = catalogue.choose(&asked.release)?;
     let nodes = topology.nodes.iter();
@@ -87,7 +97,10 @@ pub(crate) fn releases(topology: &Topology, asked: &ReleaseArg) -> Result<BTreeM
 
 impl Ground {
     /// Sees to it that the engine has every image.
-    pub(crate) async fn prepare(
+    ///
+    /// # Errors
+    /// One cannot be had.
+    pub async fn prepare(
         docker: Docker,
         source: Source,
         releases: BTreeMap<NodeName, Release>,
@@ -114,18 +127,17 @@ impl Ground {
     }
 
     /// The engines of the lab's datacenters.
-    pub(crate) fn engines(&self) -> Engines {
+    #[must_use]
+    pub fn engines(&self) -> Engines {
         let engine: EngineHandle = Arc::new(self.docker.clone());
         engine.into()
     }
 
     /// The plan on subnets that the engine does not have and that are not in `refused`.
-    pub(crate) async fn plan(
-        &self,
-        lab: &LabName,
-        run: Option<&str>,
-        refused: &[Ipv4Net],
-    ) -> Result<Plan, CommandError> {
+    ///
+    /// # Errors
+    /// The engine does not answer, or there are no addresses.
+    pub async fn plan(&self, lab: &LabName, run: Option<&str>, refused: &[Ipv4Net]) -> Result<Plan, CommandError> {
         let mut taken = self.docker.subnets().await?;
         taken.extend(refused);
         let Source { topology, hash } = &self.source;
@@ -133,7 +145,10 @@ impl Ground {
     }
 
     /// Raises the lab. Another lab can take a subnet between plan and call: then the next plan avoids it.
-    pub(crate) async fn raise(
+    ///
+    /// # Errors
+    /// The lab could not be raised; what was made is gone.
+    pub async fn raise(
         &self,
         lab: &LabName,
         run: Option<&str>,

@@ -2,7 +2,7 @@
 
 use super::{Engines, Lab, LabError};
 use crate::docker::{Object, Sort};
-use crate::names::{DatacenterName, Kind, LABEL_LAB, LABEL_OWNER, LABEL_PLAN, LabName, OWNER};
+use crate::names::{Kind, LABEL_LAB, LABEL_OWNER, LABEL_PLAN, LabName, OWNER};
 use crate::plan::Plan;
 use crate::probe::ProbeClient;
 use crate::relay::RelayClient;
@@ -38,7 +38,7 @@ impl Found {
                 missing: vec!["its relays".to_owned()],
             });
         };
-        serde_json::from_str(plan).map_err(|error| LabError::BrokenPlan {
+        Plan::from_label(plan).map_err(|error| LabError::BrokenPlan {
             lab: self.lab.clone(),
             container: object.name.clone(),
             cause: error.to_string(),
@@ -149,7 +149,7 @@ pub async fn attach(engines: &Engines, found: &Found) -> Result<Lab, LabError> {
         client.order(ProbeOrder::Hello, ATTACH).await?;
         Ok::<_, LabError>((datacenter.name.clone(), client))
     });
-    let (relays, probes): (Vec<(DatacenterName, RelayClient)>, Vec<(DatacenterName, ProbeClient)>) = tokio::try_join!(
+    let (relays, probes) = tokio::try_join!(
         futures_util::future::try_join_all(relays),
         futures_util::future::try_join_all(probes)
     )?;
