@@ -5,6 +5,7 @@
 //! the input ends the control and not the relay.
 
 use crate::router::kernel::Alarm;
+use crate::router::tun::{StatisticsError, dropped_unread};
 use crate::router::{LaneOrder, Request, Snapshot, UnknownLink};
 use crate::routes::{Routes, RoutesError};
 use std::io::{self, BufRead, Read, Write};
@@ -23,6 +24,9 @@ pub enum OrderError {
     /// The kernel refused a change of the path.
     #[error("failed to {0}")]
     Routes(#[from] RoutesError),
+    /// The device's own counters could not be read.
+    #[error("failed to {0}")]
+    Statistics(#[from] StatisticsError),
     /// The data path has ended; the relay is about to.
     #[error("the data path has ended")]
     Ended,
@@ -61,6 +65,8 @@ pub struct Desk {
     pub scheduling: &'static str,
     /// Whether segmentation offload is active.
     pub offload: bool,
+    /// Name of the TUN device.
+    pub device: &'static str,
 }
 
 impl Desk {
@@ -85,6 +91,7 @@ impl Desk {
             scheduling: self.scheduling.to_owned(),
             offload: self.offload,
             dropped_no_link: snapshot.dropped_no_link,
+            dropped_unread: dropped_unread(self.device)?,
             links: snapshot.links,
         })
     }
@@ -162,6 +169,7 @@ mod tests {
             scheduling: "other".into(),
             offload: true,
             dropped_no_link: 0,
+            dropped_unread: 0,
             links: Vec::new(),
         }
     }

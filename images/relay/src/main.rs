@@ -63,12 +63,12 @@ fn start() -> Result<(), StartError> {
     sysctls::require()?;
     let mut routes = Routes::open(&config)?;
     let tun = Tun::open()?;
-    let offload = tun.offload();
+    let (offload, device) = (tun.offload(), tun.name());
     routes.set_up(
         &config,
         &Interface {
             index: tun.index(),
-            name: tun.name().to_owned(),
+            name: device.to_owned(),
         },
     )?;
 
@@ -83,6 +83,7 @@ fn start() -> Result<(), StartError> {
         since_ns: now_ns(),
         scheduling,
         offload,
+        device,
     };
     start_control(desk)
 }

@@ -17,7 +17,7 @@ pub enum SysctlError {
         source: io::Error,
     },
     /// It has another value and could not be written.
-    #[error("set sysctl {name} from {found} to {wanted}: {source}")]
+    #[error("set sysctl {name} from {found} to {wanted}: {source} (the container needs it set)")]
     Write {
         /// Dotted name.
         name: String,

@@ -163,6 +163,34 @@ fn bulk_data_arrives_whole_with_and_without_delay() {
 }
 
 #[test]
+fn a_smaller_mtu_on_the_wan_is_found_by_the_nodes() {
+    let Some(mut lab) = Lab::build(MS) else { return };
+    lab.set_wan_mtu(1400);
+    assert_bulk_arrives_whole(&mut lab, 100, |_| {});
+}
+
+#[test]
+fn what_a_frozen_relay_cannot_read_is_counted() {
+    let Some(mut lab) = Lab::build(0) else { return };
+    shortest_round_trip(&lab, 1);
+    let (near, _far) = pair(&lab);
+    lab.relays[0].signal("STOP");
+    for i in 0..6000u32 {
+        near.send(&i.to_ne_bytes()).unwrap();
+    }
+    lab.relays[0].signal("CONT");
+    let mut status = lab.relays[0].obey(RelayOrder::Show);
+    wait_until(|| {
+        status = lab.relays[0].obey(RelayOrder::Show);
+        status.links[0].counters.arrived_packets + status.dropped_unread == 6001
+    });
+    assert!(
+        status.dropped_unread > 0 && status.links[0].counters.arrived_packets > 1,
+        "{status:?}"
+    );
+}
+
+#[test]
 fn a_cut_stops_both_directions_destroys_what_is_in_flight_and_heals() {
     let Some(mut lab) = Lab::build(200 * MS) else { return };
     let (near, far) = pair(&lab);
@@ -299,6 +327,7 @@ fn addresses_of_relays_and_unknown_networks_answer_nobody() {
             "{place} answered"
         );
     }
+    assert!(lab.relays[0].obey(RelayOrder::Show).dropped_no_link > 0);
 }
 
 #[test]

@@ -135,6 +135,9 @@ pub struct RelayStatus {
     /// Packets of the datacenter that no link leads to, dropped.
     #[serde(default)]
     pub dropped_no_link: u64,
+    /// Packets of the datacenter that the TUN device dropped before the relay could read them: it is overloaded.
+    #[serde(default)]
+    pub dropped_unread: u64,
     /// Outgoing links.
     pub links: Vec<LinkStatus>,
 }

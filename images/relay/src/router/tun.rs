@@ -7,7 +7,7 @@
 #![allow(unsafe_code, reason = "ioctls of the TUN device have no safe wrapper in std")]
 
 use std::ffi::CString;
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
@@ -17,6 +17,7 @@ pub const HEADER_LEN: usize = 10;
 
 const NODE: &str = "/dev/net/tun";
 const NAME: &str = "relay0";
+const STATISTICS: &str = "/proc/self/net/dev";
 
 /// Offloads in the order in which they are tried: with UDP segmentation (Linux 6.2), without, none.
 const OFFLOADS: [libc::c_uint; 3] = [TCP_OFFLOADS | UDP_OFFLOADS, TCP_OFFLOADS, 0];
@@ -89,6 +90,33 @@ impl Tun {
     }
 }
 
+/// The kernel's counters of the device cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum StatisticsError {
+    /// The file cannot be read.
+    #[error("read {STATISTICS}: {0}")]
+    Read(#[from] io::Error),
+    /// The device is not in it, or not as expected.
+    #[error("find device {0} in {STATISTICS}")]
+    NotFound(String),
+}
+
+/// Packets that the kernel dropped because the device's queue was full.
+pub fn dropped_unread(name: &str) -> Result<u64, StatisticsError> {
+    let text = fs::read_to_string(STATISTICS)?;
+    transmit_drops(&text, name).ok_or_else(|| StatisticsError::NotFound(name.to_owned()))
+}
+
+/// What the kernel transmits on a TUN device is what its owner reads.
+fn transmit_drops(statistics: &str, name: &str) -> Option<u64> {
+    // Eight columns of the receiving side, then bytes, packets, errors and drops of the transmitting one.
+    const COLUMN: usize = 11;
+    let columns = statistics
+        .lines()
+        .find_map(|line| line.trim_start().strip_prefix(name)?.strip_prefix(':'))?;
+    columns.split_ascii_whitespace().nth(COLUMN)?.parse().ok()
+}
+
 fn attach(file: &File) -> io::Result<()> {
     let flags = libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
     // SAFETY: ifreq is plain old data, for which all zeroes is a valid value.
@@ -126,5 +154,26 @@ fn index_of(name: &str) -> io::Result<u32> {
     match unsafe { libc::if_nametoindex(name.as_ptr()) } {
         0 => Err(io::Error::last_os_error()),
         index => Ok(index),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STATISTICS_TEXT: &str = "\
+Inter-|   Receive                                                |  Transmit
+ face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
+    lo:       1       2    3    4    5     6          7         8        9      10   11   12   13    14      15         16
+relay01:      0       0    0    0    0     0          0         0        0       0    0   99    0     0       0          0
+relay0: 800     10    0    0    0     0          0         0     5000      60    0   17    0     0       0          0
+";
+
+    #[test]
+    fn drops_of_the_device_are_found_by_its_whole_name() {
+        assert_eq!(transmit_drops(STATISTICS_TEXT, "relay0"), Some(17));
+        assert_eq!(transmit_drops(STATISTICS_TEXT, "lo"), Some(12));
+        assert_eq!(transmit_drops(STATISTICS_TEXT, "relay"), None);
+        assert_eq!(transmit_drops("", "relay0"), None);
     }
 }

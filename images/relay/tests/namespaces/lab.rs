@@ -129,6 +129,21 @@ impl Lab {
         }
     }
 
+    /// Let the WAN carry only smaller packets from now on.
+    pub fn set_wan_mtu(&self, bytes: u32) {
+        for relay in ["relay1", "relay2"] {
+            ip(&[
+                "-n",
+                &self.space(relay),
+                "link",
+                "set",
+                "wan",
+                "mtu",
+                &bytes.to_string(),
+            ]);
+        }
+    }
+
     /// Run `make` on a thread inside the namespace of a datacenter's node.
     pub fn at_node<T: Send>(&self, datacenter: u8, make: impl FnOnce() -> T + Send) -> T {
         let path = format!("/run/netns/{}", self.space(&format!("node{datacenter}")));
