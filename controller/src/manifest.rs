@@ -123,8 +123,8 @@ pub struct ServerUsed {
     pub engine: String,
     /// Release asked for.
     pub release: String,
-    /// Version that the server itself reports.
-    pub version: String,
+    /// Version that the server itself reports (`None`: it did not answer).
+    pub version: Option<String>,
     /// Image reference.
     pub image: String,
     /// Effective configuration: all of a cache's, of a database what is not its default.
@@ -139,7 +139,8 @@ impl Manifest {
     pub fn versions(&self) -> Vec<String> {
         let mut versions = Vec::new();
         for server in self.labs.iter().flat_map(|lab| &lab.servers) {
-            let version = format!("{} {}", server.engine, server.version);
+            let Some(version) = &server.version else { continue };
+            let version = format!("{} {version}", server.engine);
             if !versions.contains(&version) {
                 versions.push(version);
             }

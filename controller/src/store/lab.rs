@@ -3,8 +3,7 @@
 
 use super::LabFiles;
 use crate::docker::{EngineError, Images};
-use crate::history::ServerSeen;
-use crate::lab::Lab;
+use crate::lab::{Lab, NodeSeen};
 use crate::manifest::{ImageUsed, LabUsed, ServerUsed};
 use crate::plan::{Plan, PlannedNode};
 use crate::replication::text_of;
@@ -26,7 +25,7 @@ const SECRET: [&str; 6] = [
 ];
 
 /// What of a database's configuration is not its default, as one JSON object.
-const SETTINGS: &str = "select coalesce(json_object_agg(name, setting), '{}')::text from pg_settings \
+const SETTINGS: &str = "select coalesce(json_object_agg(name, current_setting(name)), '{}')::text from pg_settings \
      where source not in ('default', 'override', 'client', 'session')";
 
 /// A lab that is up, for the manifest. `topology` is the name of its topology.
@@ -34,10 +33,9 @@ const SETTINGS: &str = "select coalesce(json_object_agg(name, setting), '{}')::t
 /// # Errors
 /// The engine refused to tell of an image.
 pub async fn lab_used(lab: &Lab, images: &dyn Images, topology: &str, files: LabFiles) -> Result<LabUsed, EngineError> {
-    let mut servers = Vec::new();
-    for seen in lab.servers() {
-        servers.push(server_used(lab, seen).await);
-    }
+    let seen = lab.look().await;
+    let servers = seen.iter().map(|seen| server_used(lab, seen));
+    let servers = futures_util::future::join_all(servers).await;
     Ok(LabUsed {
         lab: lab.name().to_string(),
         topology: topology.to_owned(),
@@ -71,24 +69,28 @@ async fn images_used(plan: &Plan, images: &dyn Images) -> Result<BTreeMap<String
     Ok(used)
 }
 
-async fn server_used(lab: &Lab, seen: &ServerSeen) -> ServerUsed {
-    let node = lab.plan.nodes.iter().find(|node| node.name.as_str() == seen.node);
-    let configuration = match node {
-        Some(node) => configuration(lab, node).await,
-        None => Err("it is not in the plan".to_owned()),
+async fn server_used(lab: &Lab, seen: &NodeSeen) -> ServerUsed {
+    let node = lab.node(&seen.node);
+    let container = lab.plan.containers.iter().find(|spec| spec.name == node.container);
+    let container = container.expect("every node of a plan has its container there");
+    let (reported, configuration) = match &seen.state {
+        Ok(state) => (Some(&state.reported), configuration(lab, node).await),
+        Err(error) => (None, Err(error.clone())),
     };
-    let container = node.and_then(|node| lab.plan.containers.iter().find(|spec| spec.name == node.container));
     let (configuration, configuration_error) = match configuration {
         Ok(configuration) => (configuration, None),
         Err(error) => (BTreeMap::new(), Some(error)),
     };
     ServerUsed {
-        node: seen.node.clone(),
-        datacenter: seen.datacenter.clone(),
-        engine: seen.engine.clone(),
-        release: seen.release.clone(),
-        version: seen.version.clone(),
-        image: container.map(|spec| spec.image.clone()).unwrap_or_default(),
+        node: node.name.to_string(),
+        datacenter: node.datacenter.to_string(),
+        engine: reported
+            .map_or(node.engine, |reported| reported.engine)
+            .as_str()
+            .to_owned(),
+        release: node.release.clone(),
+        version: reported.map(|reported| reported.version.clone()),
+        image: container.image.clone(),
         configuration,
         configuration_error,
     }
