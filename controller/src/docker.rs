@@ -7,6 +7,7 @@ mod bodies;
 mod connect;
 mod console;
 mod endpoint;
+pub mod fake;
 mod images;
 mod objects;
 mod refusal;

@@ -97,6 +97,35 @@ impl Bench {
         assert_eq!(self.list().await, []);
     }
 
+    /// Both networks, by name.
+    async fn two_networks(&self) -> BTreeMap<String, String> {
+        let mut networks = BTreeMap::new();
+        for half in [0, 1] {
+            let made = self.engine.create_network(&self.network(half)).await;
+            let made = made.expect("a network");
+            networks.insert(made.name, made.id);
+        }
+        networks
+    }
+
+    fn endpoint_in_both(&self, host: u8) -> Vec<(String, Ipv4Addr)> {
+        [0, 1]
+            .map(|half| (self.network(half).name, self.address(half, host)))
+            .to_vec()
+    }
+
+    /// Asks the server of a container through one of its addresses until it is up.
+    async fn answers_at(&self, container: &str, address: Ipv4Addr) {
+        let address = address.to_string();
+        let ping = exec(&["redis-cli", "-h", &address, "ping"]);
+        for _ in 0..50 {
+            if self.engine.exec(container, &ping).await.expect("an exec") == 0 {
+                return;
+            }
+        }
+        panic!("no server answers at {address}");
+    }
+
     async fn has_image(&self) -> bool {
         let present = self
             .engine
@@ -122,6 +151,15 @@ where
     bench.clear().await;
     if let Err(failed) = outcome {
         std::panic::resume_unwind(failed.into_panic());
+    }
+}
+
+fn exec(command: &[&str]) -> ExecSpec {
+    ExecSpec {
+        command: command.iter().map(|word| (*word).to_owned()).collect(),
+        interactive: false,
+        tty: false,
+        user: None,
     }
 }
 
@@ -205,105 +243,57 @@ async fn a_container_has_all_its_endpoints_runs_and_is_gone() {
         if !bench.has_image().await {
             return;
         }
-        let mut networks = BTreeMap::new();
-        for half in [0, 1] {
-            let made = bench
-                .engine
-                .create_network(&bench.network(half))
-                .await
-                .expect("a network");
-            networks.insert(made.name, made.id);
-        }
+        let networks = bench.two_networks().await;
         let state = VolumeSpec {
             name: format!("tbtest-{}-state", bench.name),
             labels: bench.labels(),
         };
         bench.engine.create_volume(&state).await.expect("a volume");
-        let endpoints = [0, 1]
-            .map(|half| (bench.network(half).name, bench.address(half, 2)))
-            .to_vec();
-        let spec = bench.container(endpoints.clone());
-        let made = bench
-            .engine
-            .create_container(&spec, &networks)
-            .await
-            .expect("a container");
+        let spec = bench.container(bench.endpoint_in_both(2));
+        let made = bench.engine.create_container(&spec, &networks).await;
+        let made = made.expect("a container");
         assert_eq!(made.state, "created");
         bench.engine.start(&made.id).await.expect("a start");
-        bench
-            .engine
-            .start(&made.id)
-            .await
-            .expect("starting twice is starting once");
-
-        let taken = ContainerSpec {
-            name: format!("tbtest-{}-second", bench.name),
-            ..spec.clone()
-        };
-        let second = bench
-            .engine
-            .create_container(&taken, &networks)
-            .await
-            .expect("addresses are checked at start");
-        assert_eq!(
-            refusal(bench.engine.start(&second.id).await),
-            Refusal::Taken,
-            "same address"
-        );
-        bench
-            .engine
-            .remove(&second)
-            .await
-            .expect("a container that never ran goes too");
-        assert_eq!(
-            refusal(bench.engine.create_container(&spec, &networks).await),
-            Refusal::Taken,
-            "same name"
-        );
-
-        let ping = |address: Ipv4Addr| ExecSpec {
-            command: ["redis-cli", "-h", &address.to_string(), "ping"]
-                .map(str::to_owned)
-                .to_vec(),
-            interactive: false,
-            tty: false,
-            user: None,
-        };
+        bench.engine.start(&made.id).await.expect("starting twice is once");
         for half in [0, 1] {
-            let mut code = 1;
-            for _ in 0..50 {
-                code = bench
-                    .engine
-                    .exec(&made.id, &ping(bench.address(half, 2)))
-                    .await
-                    .expect("an exec");
-                if code == 0 {
-                    break;
-                }
-            }
-            assert_eq!(code, 0, "the server answers at its address in network {half}");
+            bench.answers_at(&made.id, bench.address(half, 2)).await;
         }
         let seen = bench.list().await;
-        let container = seen
-            .iter()
-            .find(|object| object.sort == Sort::Container)
-            .expect("it is listed");
+        let container = seen.iter().find(|object| object.sort == Sort::Container);
+        let container = container.expect("it is listed");
         assert_eq!(
             (container.name.as_str(), container.state.as_str()),
             (spec.name.as_str(), "running")
         );
-
-        bench
-            .engine
-            .remove(&made)
-            .await
-            .expect("a running container is removed");
-        bench.engine.remove(&made).await.expect("an absent container is done");
+        bench.engine.remove(&made).await.expect("a running one is removed");
+        bench.engine.remove(&made).await.expect("an absent one is done");
         let left = bench.list().await;
         assert!(
             left.iter().any(|object| object.name == state.name),
             "a named volume outlives its container"
         );
+    })
+    .await;
+}
+
+#[tokio::test]
+#[ignore = "needs a Docker engine"]
+async fn a_name_is_taken_at_creation_and_an_address_at_the_start() {
+    on_the_bench(|bench| async move {
+        if !bench.has_image().await {
+            return;
+        }
+        let networks = bench.two_networks().await;
+        let mut spec = bench.container(bench.endpoint_in_both(2));
+        spec.volumes.clear();
+        let create = async |spec: &ContainerSpec| bench.engine.create_container(spec, &networks).await;
+        let made = create(&spec).await.expect("a container");
+        bench.engine.start(&made.id).await.expect("a start");
+        assert_eq!(refusal(create(&spec).await), Refusal::Taken);
+        spec.name.push_str("-second");
+        let second = create(&spec).await.expect("addresses are checked at the start");
+        assert_eq!(refusal(bench.engine.start(&second.id).await), Refusal::Taken);
+        bench.engine.remove(&second).await.expect("one that never ran goes too");
     })
     .await;
 }
@@ -371,7 +361,7 @@ async fn a_post_mortem_tells_exit_code_and_last_words_which_stdout_does_not_carr
 
 #[tokio::test]
 #[ignore = "needs a Docker engine"]
-async fn several_can_be_attached_and_a_dropped_one_leaves_the_process() {
+async fn several_can_be_attached_and_a_dropped_one_ends_nothing() {
     on_the_bench(|bench| async move {
         if !bench.has_image().await {
             return;
@@ -443,17 +433,9 @@ async fn exit_codes_of_commands_come_back_as_they_are() {
             .await
             .expect("a container");
         bench.engine.start(&made.id).await.expect("a start");
-        let run = |command: &[&str]| ExecSpec {
-            command: command.iter().map(|word| (*word).to_owned()).collect(),
-            interactive: false,
-            tty: false,
-            user: None,
-        };
-        let code = |command: &'static [&'static str]| {
-            let exec = run(command);
-            let bench = &bench;
-            let id = &made.id;
-            async move { bench.engine.exec(id, &exec).await.expect("an exec") }
+        let code = async |command: &[&str]| {
+            let ended = bench.engine.exec(&made.id, &exec(command)).await;
+            ended.expect("an exec")
         };
         assert_eq!(code(&["redis-cli", "--version"]).await, 0);
         assert_eq!(code(&["redis-cli", "-p", "1", "ping"]).await, 1);
@@ -461,7 +443,7 @@ async fn exit_codes_of_commands_come_back_as_they_are() {
         assert!(missing == 126 || missing == 127, "{missing}");
         bench.engine.remove(&made).await.expect("removed");
         assert_eq!(
-            refusal(bench.engine.exec(&made.id, &run(&["redis-cli"])).await),
+            refusal(bench.engine.exec(&made.id, &exec(&["redis-cli"])).await),
             Refusal::NotFound
         );
     })

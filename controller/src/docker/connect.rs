@@ -89,6 +89,10 @@ pub(in crate::docker) fn unreachable(endpoint: &str, error: &Error) -> EngineErr
 }
 
 fn io_kind(error: &Error) -> Option<ErrorKind> {
+    // A transparent variant passes on the sources of what it holds, not itself.
+    if let Error::IOError { err } = error {
+        return Some(err.kind());
+    }
     let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(inner) = source {
         if let Some(io) = inner.downcast_ref::<std::io::Error>() {

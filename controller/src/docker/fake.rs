@@ -1,0 +1,570 @@
+//! An engine in memory, for tests of what is made, unmade and asked, in which order, and of what happens when a call fails.
+//!
+//! It keeps the rules of a real engine that labs meet: networks that overlap or share a bridge, names and addresses that
+//! are taken, images and networks that are absent, networks and volumes in use. In its containers run a relay and a probe
+//! that answer orders, and servers that the probe can ask. It measures nothing: orders that measure are refused in words.
+
+mod cache;
+mod programs;
+
+use super::{Attached, Engine, EngineError, Object, Refusal, Sort};
+use crate::plan::{ContainerSpec, NetworkSpec, VolumeSpec};
+use async_trait::async_trait;
+use programs::Links;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
+use tokio::sync::{broadcast, watch};
+use tokio::time::Instant;
+
+/// Bytes that an attached stream holds before the writer waits.
+const PIPE: usize = 64 << 10;
+/// Lines that a slow reader of a container's stdout may lag behind.
+const LAG: usize = 1024;
+
+/// The engine; clones are the same one.
+#[derive(Clone)]
+pub struct Fake {
+    world: Arc<Mutex<World>>,
+}
+
+/// A call that was made, failed ones included.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// As in [`EngineError`]: `create network`, `start container`, `remove volume`...
+    pub verb: &'static str,
+    /// Docker name of its object (empty: none).
+    pub object: String,
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.verb, self.object)
+    }
+}
+
+/// How a call fails on request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// The engine refuses; nothing was changed.
+    Refused(Refusal),
+    /// The engine cannot be reached; nothing was changed.
+    Unreachable,
+    /// The engine does what was asked, but its answer is lost.
+    AnswerLost,
+    /// The engine never answers; nothing was changed.
+    Silent,
+}
+
+/// Everything that is there.
+struct World {
+    begun: Instant,
+    serial: u64,
+    calls: Vec<Call>,
+    /// Number of the call (from 1) -> how it fails.
+    failures: BTreeMap<usize, Failure>,
+    absent_images: BTreeSet<String>,
+    /// Docker name -> exit code and last words of what ends at its start.
+    doomed: BTreeMap<String, (i64, String)>,
+    /// Docker name -> version that its server reports.
+    versions: BTreeMap<String, String>,
+    networks: BTreeMap<String, NetworkSpec>,
+    volumes: BTreeMap<String, VolumeSpec>,
+    containers: BTreeMap<String, Container>,
+}
+
+struct Container {
+    spec: ContainerSpec,
+    /// Network id -> address.
+    endpoints: BTreeMap<String, Ipv4Addr>,
+    state: watch::Sender<State>,
+    stdout: broadcast::Sender<String>,
+    /// Outgoing links, if it is a relay.
+    links: Links,
+    /// Keys, if it is a primary.
+    keys: BTreeMap<String, String>,
+    /// Bytes that a primary has written into its replication stream.
+    offset: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum State {
+    Created,
+    Running,
+    Exited(i64, String),
+}
+
+impl State {
+    fn as_str(&self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Running => "running",
+            Self::Exited(..) => "exited",
+        }
+    }
+}
+
+impl Default for Fake {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Fake {
+    /// An empty engine that has every image.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            world: Arc::new(Mutex::new(World {
+                begun: Instant::now(),
+                serial: 0,
+                calls: Vec::new(),
+                failures: BTreeMap::new(),
+                absent_images: BTreeSet::new(),
+                doomed: BTreeMap::new(),
+                versions: BTreeMap::new(),
+                networks: BTreeMap::new(),
+                volumes: BTreeMap::new(),
+                containers: BTreeMap::new(),
+            })),
+        }
+    }
+
+    /// Makes the `nth` call from now (1: the next one) fail.
+    pub fn fail(&self, nth: usize, failure: Failure) {
+        let mut world = self.world();
+        let number = world.calls.len() + nth;
+        world.failures.insert(number, failure);
+    }
+
+    /// Takes an image away: containers of it are refused.
+    pub fn lack_image(&self, reference: &str) {
+        self.world().absent_images.insert(reference.to_owned());
+    }
+
+    /// Lets a container end as soon as it is started.
+    pub fn doom(&self, container: &str, exit_code: i64, last_words: &str) {
+        let end = (exit_code, last_words.to_owned());
+        self.world().doomed.insert(container.to_owned(), end);
+    }
+
+    /// Ends a running container.
+    pub fn end(&self, container: &str, exit_code: i64, last_words: &str) {
+        let world = self.world();
+        if let Some(found) = world.container(container) {
+            found
+                .state
+                .send_replace(State::Exited(exit_code, last_words.to_owned()));
+        }
+    }
+
+    /// Lets a server report another version than its image's tag.
+    pub fn report_version(&self, container: &str, version: &str) {
+        self.world().versions.insert(container.to_owned(), version.to_owned());
+    }
+
+    /// All calls so far, in order.
+    #[must_use]
+    pub fn calls(&self) -> Vec<Call> {
+        self.world().calls.clone()
+    }
+
+    /// Everything that is there, whatever its labels.
+    #[must_use]
+    pub fn objects(&self) -> Vec<Object> {
+        self.world().objects()
+    }
+
+    fn world(&self) -> MutexGuard<'_, World> {
+        // A panic in a test while it was held says enough; others may go on looking.
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records a call and carries it out, unless it was asked to fail.
+    async fn call<T>(
+        &self,
+        verb: &'static str,
+        object: &str,
+        act: impl FnOnce(&mut World) -> Result<T, EngineError>,
+    ) -> Result<T, EngineError> {
+        let failure = {
+            let mut world = self.world();
+            world.calls.push(Call {
+                verb,
+                object: object.to_owned(),
+            });
+            let number = world.calls.len();
+            world.failures.remove(&number)
+        };
+        // As with a real engine, others get a turn while a call is under way.
+        tokio::task::yield_now().await;
+        match failure {
+            None => act(&mut self.world()),
+            Some(Failure::Refused(kind)) => Err(refused(verb, object, kind, "as the test asked")),
+            Some(Failure::Unreachable) => Err(unreachable()),
+            Some(Failure::AnswerLost) => act(&mut self.world()).and_then(|_| Err(unreachable())),
+            Some(Failure::Silent) => std::future::pending().await,
+        }
+    }
+}
+
+#[async_trait]
+impl Engine for Fake {
+    async fn create_network(&self, spec: &NetworkSpec) -> Result<Object, EngineError> {
+        let verb = "create network";
+        self.call(verb, &spec.name, |world| {
+            for other in world.networks.values() {
+                // In the order of a real engine: addresses are reserved before the bridge is made.
+                if other.subnet.contains(&spec.subnet) || spec.subnet.contains(&other.subnet) {
+                    let cause = "Pool overlaps with other one on this address space";
+                    return Err(refused(verb, &spec.name, Refusal::Overlap, cause));
+                }
+                if other.bridge == spec.bridge {
+                    return Err(refused(
+                        verb,
+                        &spec.name,
+                        Refusal::Taken,
+                        "networks have same bridge name",
+                    ));
+                }
+            }
+            let id = world.id();
+            world.networks.insert(id.clone(), spec.clone());
+            Ok(network_object(&id, spec))
+        })
+        .await
+    }
+
+    async fn create_volume(&self, spec: &VolumeSpec) -> Result<Object, EngineError> {
+        let verb = "create volume";
+        self.call(verb, &spec.name, |world| {
+            let there = world.volumes.entry(spec.name.clone()).or_insert_with(|| spec.clone());
+            if there.labels != spec.labels {
+                return Err(refused(verb, &spec.name, Refusal::Taken, "it exists with other labels"));
+            }
+            Ok(volume_object(spec))
+        })
+        .await
+    }
+
+    async fn create_container(
+        &self,
+        spec: &ContainerSpec,
+        networks: &BTreeMap<String, String>,
+    ) -> Result<Object, EngineError> {
+        self.call("create container", &spec.name, |world| {
+            world.create_container(spec, networks)
+        })
+        .await
+    }
+
+    async fn start(&self, container: &str) -> Result<(), EngineError> {
+        let name = self.world().name_of(container);
+        self.call("start container", &name, |world| world.start(container))
+            .await
+    }
+
+    async fn remove(&self, object: &Object) -> Result<(), EngineError> {
+        let verb = match object.sort {
+            Sort::Container => "remove container",
+            Sort::Network => "remove network",
+            Sort::Volume => "remove volume",
+        };
+        self.call(verb, &object.name, |world| world.remove(verb, object)).await
+    }
+
+    async fn list(&self, labels: &BTreeMap<String, String>) -> Result<Vec<Object>, EngineError> {
+        self.call("list", "", |world| {
+            let mut objects = world.objects();
+            objects.retain(|object| labels.iter().all(|(key, value)| object.labels.get(key) == Some(value)));
+            Ok(objects)
+        })
+        .await
+    }
+
+    async fn attach(&self, container: &str) -> Result<Attached, EngineError> {
+        let verb = "attach to container";
+        let name = self.world().name_of(container);
+        let (near, far) = tokio::io::duplex(PIPE);
+        let (spec, state, stdout) = self
+            .call(verb, &name, |world| {
+                let found = world.container(container);
+                let found = found.ok_or_else(|| refused(verb, &name, Refusal::NotFound, "No such container"))?;
+                Ok((found.spec.clone(), found.state.subscribe(), found.stdout.clone()))
+            })
+            .await?;
+        tokio::spawn(serve(self.clone(), spec, state, stdout, far));
+        let (stdout, stdin) = tokio::io::split(near);
+        Ok(Attached {
+            stdin: Box::pin(stdin),
+            stdout: Box::pin(stdout),
+        })
+    }
+
+    async fn subnets(&self) -> Result<Vec<ipnet::Ipv4Net>, EngineError> {
+        self.call("list", "networks", |world| {
+            Ok(world.networks.values().map(|network| network.subnet).collect())
+        })
+        .await
+    }
+
+    async fn post_mortem(&self, container: &str) -> Result<String, EngineError> {
+        let verb = "inspect container";
+        let name = self.world().name_of(container);
+        self.call(verb, &name, |world| {
+            let found = world.container(container);
+            let found = found.ok_or_else(|| refused(verb, &name, Refusal::NotFound, "No such container"))?;
+            let state = found.state.borrow();
+            Ok(match &*state {
+                State::Exited(code, words) => format!("exited, exit code {code}; last log lines:\n{words}"),
+                other => other.as_str().to_owned(),
+            })
+        })
+        .await
+    }
+}
+
+/// One attachment: order lines in, all answers of the container out, until either side has gone.
+async fn serve(
+    fake: Fake,
+    spec: ContainerSpec,
+    mut state: watch::Receiver<State>,
+    stdout: broadcast::Sender<String>,
+    stream: DuplexStream,
+) {
+    let mut answers = stdout.subscribe();
+    let (reader, mut writer) = tokio::io::split(stream);
+    leave(&mut state, &State::Created).await;
+    let mut orders = BufReader::new(reader).lines();
+    let mut attached = true;
+    loop {
+        tokio::select! {
+            () = leave(&mut state, &State::Running) => return,
+            order = orders.next_line(), if attached => match order {
+                Ok(Some(order)) => {
+                    if let Some(answer) = programs::answer(&fake, &spec, &order) {
+                        // Nobody listens: as with a real container, the line goes to the log only.
+                        let _unheard = stdout.send(answer);
+                    }
+                }
+                // Detaching leaves stdin open for others.
+                _ => attached = false,
+            },
+            answer = answers.recv() => {
+                let Ok(mut answer) = answer else { return };
+                answer.push('\n');
+                if writer.write_all(answer.as_bytes()).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Waits until a container is in another state, or removed.
+async fn leave(state: &mut watch::Receiver<State>, left: &State) {
+    // An error: the sender is gone, with the container.
+    let _gone = state.wait_for(|now| now != left).await;
+}
+
+impl World {
+    fn id(&mut self) -> String {
+        self.serial += 1;
+        format!("{:064x}", self.serial)
+    }
+
+    fn now_ns(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// By id or Docker name.
+    fn container(&self, container: &str) -> Option<&Container> {
+        let named = || self.containers.values().find(|found| found.spec.name == container);
+        self.containers.get(container).or_else(named)
+    }
+
+    fn name_of(&self, container: &str) -> String {
+        let found = self.container(container);
+        found.map_or(container, |found| &found.spec.name).to_owned()
+    }
+
+    /// The running container that has an address.
+    fn at(&self, address: Ipv4Addr) -> Option<&Container> {
+        self.containers
+            .values()
+            .find(|found| found.runs() && found.endpoints.values().any(|own| *own == address))
+    }
+
+    fn objects(&self) -> Vec<Object> {
+        let containers = self.containers.iter().map(|(id, found)| Object {
+            sort: Sort::Container,
+            id: id.clone(),
+            name: found.spec.name.clone(),
+            labels: found.spec.labels.clone(),
+            state: found.state.borrow().as_str().to_owned(),
+        });
+        let networks = self.networks.iter().map(|(id, spec)| network_object(id, spec));
+        containers
+            .chain(networks)
+            .chain(self.volumes.values().map(volume_object))
+            .collect()
+    }
+
+    fn create_container(
+        &mut self,
+        spec: &ContainerSpec,
+        networks: &BTreeMap<String, String>,
+    ) -> Result<Object, EngineError> {
+        let no = |kind, cause: &str| Err(refused("create container", &spec.name, kind, cause));
+        if self.absent_images.contains(&spec.image) {
+            return no(Refusal::NotFound, &format!("No such image: {}", spec.image));
+        }
+        if self.container(&spec.name).is_some() {
+            return no(Refusal::Taken, "the container name is already in use");
+        }
+        let mut endpoints = BTreeMap::new();
+        for (network, address) in &spec.endpoints {
+            let Some(id) = networks.get(network) else {
+                return no(Refusal::NotFound, &format!("network {network} was not made"));
+            };
+            endpoints.insert(id.clone(), *address);
+        }
+        let id = self.id();
+        let labels = spec.labels.clone();
+        let container = Container {
+            spec: spec.clone(),
+            endpoints,
+            state: watch::Sender::new(State::Created),
+            stdout: broadcast::Sender::new(LAG),
+            links: Links::of(spec),
+            keys: BTreeMap::new(),
+            offset: 0,
+        };
+        self.containers.insert(id.clone(), container);
+        Ok(Object {
+            sort: Sort::Container,
+            id,
+            name: spec.name.clone(),
+            labels,
+            state: State::Created.as_str().to_owned(),
+        })
+    }
+
+    fn start(&mut self, container: &str) -> Result<(), EngineError> {
+        let name = self.name_of(container);
+        let no = |kind, cause: &str| Err(refused("start container", &name, kind, cause));
+        let Some(found) = self.container(container) else {
+            return no(Refusal::NotFound, "No such container");
+        };
+        for (network, address) in &found.endpoints {
+            let Some(there) = self.networks.get(network) else {
+                return no(Refusal::NotFound, &format!("network {network} not found"));
+            };
+            if !there.subnet.contains(address) || Some(*address) == there.host_address {
+                return no(Refusal::Other, &format!("no available address {address}"));
+            }
+            let other = self.at(*address).is_some_and(|other| other.spec.name != name);
+            // The auxiliary address of a network with an address of the host is reserved by the engine itself.
+            if other || there.gateway == *address {
+                return no(Refusal::Taken, "Address already in use");
+            }
+        }
+        for volume in found.spec.volumes.keys() {
+            // A real engine would make one without labels, which nobody would ever remove.
+            if !self.volumes.contains_key(volume) {
+                return no(Refusal::NotFound, &format!("volume {volume} was not made"));
+            }
+        }
+        for bound in found.spec.publish.values() {
+            let others = self
+                .containers
+                .values()
+                .filter(|other| other.runs() && other.spec.name != name);
+            if others
+                .flat_map(|other| other.spec.publish.values())
+                .any(|other| other == bound)
+            {
+                return no(Refusal::Taken, "port is already allocated");
+            }
+        }
+        let state = match self.doomed.get(&name) {
+            Some((code, words)) => State::Exited(*code, words.clone()),
+            None => State::Running,
+        };
+        found.state.send_replace(state);
+        Ok(())
+    }
+
+    fn remove(&mut self, verb: &'static str, object: &Object) -> Result<(), EngineError> {
+        let in_use = |cause| Err(refused(verb, &object.name, Refusal::InUse, cause));
+        match object.sort {
+            Sort::Container => {
+                self.containers.remove(&object.id);
+            }
+            Sort::Network => {
+                let mut running = self.containers.values().filter(|container| container.runs());
+                if running.any(|container| container.endpoints.contains_key(&object.id)) {
+                    return in_use("network has active endpoints");
+                }
+                self.networks.remove(&object.id);
+            }
+            Sort::Volume => {
+                let mut containers = self.containers.values();
+                if containers.any(|container| container.spec.volumes.contains_key(&object.id)) {
+                    return in_use("volume is in use");
+                }
+                self.volumes.remove(&object.id);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Container {
+    fn runs(&self) -> bool {
+        *self.state.borrow() == State::Running
+    }
+}
+
+fn refused(verb: &'static str, object: &str, refusal: Refusal, cause: &str) -> EngineError {
+    EngineError::Refused {
+        verb,
+        object: object.to_owned(),
+        status: 0,
+        cause: cause.to_owned(),
+        refusal,
+    }
+}
+
+fn unreachable() -> EngineError {
+    EngineError::Unreachable {
+        endpoint: "memory".to_owned(),
+        cause: "as the test asked".to_owned(),
+        hint: "ask the test".to_owned(),
+    }
+}
+
+fn network_object(id: &str, spec: &NetworkSpec) -> Object {
+    Object {
+        sort: Sort::Network,
+        id: id.to_owned(),
+        name: spec.name.clone(),
+        labels: spec.labels.clone(),
+        state: String::new(),
+    }
+}
+
+fn volume_object(spec: &VolumeSpec) -> Object {
+    Object {
+        sort: Sort::Volume,
+        id: spec.name.clone(),
+        name: spec.name.clone(),
+        labels: spec.labels.clone(),
+        state: String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

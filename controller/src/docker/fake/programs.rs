@@ -1,0 +1,236 @@
+//! What runs in the containers of the fake engine: a relay that keeps the state of its links, and a probe that says who it
+//! is, sees round trips as long as the links say, and asks the servers of the lab.
+
+use super::{Container, Fake, World, cache};
+use crate::names::{Kind, LABEL_DATACENTER};
+use crate::plan::ContainerSpec;
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use wire::{
+    Failure, FromProbe, FromRelay, LinkCounters, LinkStatus, Path, ProbeAnswer, ProbeOrder, RelayConfig, RelayOrder,
+    RelayStatus, Sample, ToProbe, ToRelay,
+};
+
+/// Version that relay and probe report.
+const VERSION: &str = "fake";
+
+/// Outgoing links of a relay, by far datacenter; empty for what is no relay.
+#[derive(Default)]
+pub(super) struct Links {
+    datacenter: String,
+    links: BTreeMap<String, LinkStatus>,
+    kernel: bool,
+}
+
+impl Links {
+    pub(super) fn of(spec: &ContainerSpec) -> Self {
+        if spec.kind != Kind::Relay {
+            return Self::default();
+        }
+        let config = spec
+            .command
+            .first()
+            .and_then(|text| serde_json::from_str::<RelayConfig>(text).ok());
+        let config = config.expect("a relay is started with its configuration as its only argument");
+        let link = |link: wire::RelayLinkConfig| {
+            let status = LinkStatus {
+                to: link.to.clone(),
+                delay_ns: link.delay_ns,
+                cut: None,
+                last_cut_ns: None,
+                last_heal_ns: None,
+                counters: LinkCounters::default(),
+            };
+            (link.to, status)
+        };
+        Self {
+            datacenter: config.datacenter,
+            links: config.links.into_iter().map(link).collect(),
+            kernel: false,
+        }
+    }
+
+    fn obey(&mut self, order: &RelayOrder, now_ns: u64) -> Result<(), String> {
+        match order {
+            RelayOrder::Show => {}
+            RelayOrder::SetDelay { to, delay_ns } => self.link(to)?.delay_ns = *delay_ns,
+            RelayOrder::Cut { to, kind } => {
+                let link = self.link(to)?;
+                if link.cut.is_none() {
+                    link.last_cut_ns = Some(now_ns);
+                    link.last_heal_ns = None;
+                }
+                link.cut = Some(*kind);
+            }
+            RelayOrder::Heal { to } => {
+                let link = self.link(to)?;
+                if link.cut.take().is_some() {
+                    link.last_heal_ns = Some(now_ns);
+                }
+            }
+            RelayOrder::SetPath { path } => self.kernel = *path == Path::Kernel,
+        }
+        Ok(())
+    }
+
+    fn link(&mut self, to: &str) -> Result<&mut LinkStatus, String> {
+        let link = self.links.get_mut(to);
+        link.ok_or_else(|| format!("relay of {} has no link to {to}", self.datacenter))
+    }
+
+    fn status(&self, now_ns: u64) -> RelayStatus {
+        RelayStatus {
+            datacenter: self.datacenter.clone(),
+            version: VERSION.to_owned(),
+            now_ns,
+            since_ns: 0,
+            path: if self.kernel { Path::Kernel } else { Path::Tun },
+            scheduling: "other".to_owned(),
+            offload: true,
+            dropped_no_link: 0,
+            links: self.links.values().cloned().collect(),
+        }
+    }
+}
+
+/// Answer line to an order line; programs that take no orders say nothing.
+pub(super) fn answer(fake: &Fake, spec: &ContainerSpec, line: &str) -> Option<String> {
+    let mut world = fake.world();
+    let now_ns = world.now_ns();
+    let answer = match spec.kind {
+        Kind::Relay => {
+            let order: ToRelay = serde_json::from_str(line).ok()?;
+            let mut containers = world.containers.values_mut();
+            let relay = containers.find(|container| container.spec.name == spec.name)?;
+            let result = relay.links.obey(&order.order, now_ns);
+            serde_json::to_string(&FromRelay {
+                id: order.id,
+                result: result.map(|()| relay.links.status(now_ns)),
+            })
+        }
+        Kind::Probe => {
+            let order: ToProbe = serde_json::from_str(line).ok()?;
+            let datacenter = spec.labels.get(LABEL_DATACENTER).cloned().unwrap_or_default();
+            serde_json::to_string(&FromProbe {
+                id: order.id,
+                result: probe(&mut world, &datacenter, &order.order),
+            })
+        }
+        _ => return None,
+    };
+    Some(answer.expect("an answer is always JSON"))
+}
+
+fn probe(world: &mut World, datacenter: &str, order: &ProbeOrder) -> Result<ProbeAnswer, String> {
+    match order {
+        ProbeOrder::Hello => Ok(ProbeAnswer::Hello {
+            version: VERSION.to_owned(),
+            now_ns: world.now_ns(),
+        }),
+        ProbeOrder::Echo {
+            target,
+            count,
+            timeout_ns,
+            ..
+        } => Ok(echo(world, datacenter, *target, *count, *timeout_ns)),
+        ProbeOrder::Redis { target, commands, .. } => {
+            let server = reach(world, datacenter, *target)?;
+            let replies = commands.iter().map(|command| cache::reply(world, &server, command));
+            Ok(ProbeAnswer::Replies(replies.collect()))
+        }
+        ProbeOrder::PostgresBatch { target, .. } => {
+            reach(world, datacenter, *target)?;
+            Ok(ProbeAnswer::Done)
+        }
+        ProbeOrder::PostgresQuery { target, sql, .. } => {
+            let server = reach(world, datacenter, *target)?;
+            if sql.eq_ignore_ascii_case("SHOW server_version") {
+                return Ok(ProbeAnswer::Text(version(world, &server)));
+            }
+            Ok(ProbeAnswer::Text("1".to_owned()))
+        }
+        ProbeOrder::Load(_)
+        | ProbeOrder::Ledger { .. }
+        | ProbeOrder::Audit { .. }
+        | ProbeOrder::Poll { .. }
+        | ProbeOrder::Watch { .. } => Err("measure: this engine is a fake".to_owned()),
+    }
+}
+
+/// Docker name of the server at an address, if the way there and back is open.
+fn reach(world: &World, datacenter: &str, target: SocketAddrV4) -> Result<String, String> {
+    let refused = || format!("connect to {target}: connection refused");
+    let server = world.at(*target.ip()).ok_or_else(refused)?;
+    way(world, datacenter, server.datacenter()).ok_or_else(|| format!("connect to {target}: timed out"))?;
+    Ok(server.spec.name.clone())
+}
+
+fn echo(world: &World, datacenter: &str, target: Ipv4Addr, count: u32, timeout_ns: u64) -> ProbeAnswer {
+    let far = world.at(target).map(Container::datacenter);
+    let took = far
+        .and_then(|far| way(world, datacenter, far))
+        .filter(|took| *took < timeout_ns);
+    let now = world.now_ns();
+    let Some(took) = took else {
+        let lost = Failure {
+            cause: "no reply".to_owned(),
+            times: count,
+        };
+        return ProbeAnswer::Samples {
+            samples: Vec::new(),
+            failures: vec![lost],
+            nodelay: None,
+        };
+    };
+    let sample = |i: u32| {
+        let started_ns = now + u64::from(i) * took;
+        Sample {
+            intended_ns: started_ns,
+            started_ns,
+            ended_ns: started_ns + took,
+            outcome: i64::try_from(started_ns + took / 2).unwrap_or(i64::MAX),
+        }
+    };
+    ProbeAnswer::Samples {
+        samples: (0..count).map(sample).collect(),
+        failures: Vec::new(),
+        nodelay: None,
+    }
+}
+
+/// Round trip between two datacenters, nanoseconds; `None` if a link on it is cut or absent.
+pub(super) fn way(world: &World, near: &str, far: &str) -> Option<u64> {
+    if near == far {
+        return Some(0);
+    }
+    let leg = |from: &str, to: &str| {
+        let mut relays = world.containers.values().filter(|container| container.runs());
+        let relay =
+            relays.find(|container| container.spec.kind == Kind::Relay && container.links.datacenter == from)?;
+        if relay.links.kernel {
+            return Some(0);
+        }
+        let link = relay.links.links.get(to)?;
+        link.cut.is_none().then_some(link.delay_ns)
+    };
+    Some(leg(near, far)? + leg(far, near)?)
+}
+
+/// Version of a server: as the test wants it, else its image's tag with as many numbers as servers report.
+pub(super) fn version(world: &World, server: &str) -> String {
+    if let Some(version) = world.versions.get(server) {
+        return version.clone();
+    }
+    let image = world.container(server).map_or("", |container| &container.spec.image);
+    let tag = image.rsplit_once(':').map_or("0", |(_, tag)| tag);
+    let numbers = if image.contains("postgres") { 2 } else { 3 };
+    let mut version: Vec<&str> = tag.split('.').collect();
+    version.resize(numbers.max(version.len()), "0");
+    version.join(".")
+}
+
+impl Container {
+    pub(super) fn datacenter(&self) -> &str {
+        self.spec.labels.get(LABEL_DATACENTER).map_or("", String::as_str)
+    }
+}
