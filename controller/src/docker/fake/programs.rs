@@ -88,6 +88,7 @@ impl Links {
             scheduling: "other".to_owned(),
             offload: true,
             dropped_no_link: 0,
+            dropped_unread: 0,
             links: self.links.values().cloned().collect(),
         }
     }
