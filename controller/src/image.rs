@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 pub use apt::AptError;
-pub use build::BuildError;
+pub use build::{BuildError, abandon};
 pub use supply::Supply;
 pub use tree::TreeError;
 

@@ -29,6 +29,8 @@ pub const LABEL_RAISE: &str = "testbed.raise";
 pub const LABEL_RECIPE: &str = "testbed.recipe";
 /// Label on an image of ours: package -> version, as JSON.
 pub const LABEL_PACKAGES: &str = "testbed.packages";
+/// Label on what is made on the way to an image: which process makes it.
+pub const LABEL_DRAFT: &str = "testbed.draft";
 /// Label on an image of ours: name of the release, or of the program of ours that it holds.
 pub const LABEL_RELEASE: &str = "testbed.release";
 

@@ -8,6 +8,7 @@ use crate::cli::{Format, Global, Up};
 use crate::docker::EngineHandle;
 use crate::document::document;
 use crate::error::{CommandError, ExitCode};
+use crate::image;
 use crate::lab::{self, Engines, Lab, LabError};
 use crate::names::{Kind, LabName, NodeName};
 use crate::progress::Progress;
@@ -59,10 +60,14 @@ pub(super) async fn run(global: &Global, up: Up) -> Result<ExitCode, CommandErro
         show(global, &lab, true)?;
         return Ok(ExitCode::Success);
     }
+    let engine = docker.clone();
     let prepared = Ground::prepare(docker, source, releases, &progress);
     let ground = tokio::select! {
         ground = prepared => ground?,
-        signal = stop.stopped() => return Ok(signal.exit_code()),
+        signal = stop.stopped() => {
+            image::abandon(&engine).await?;
+            return Ok(signal.exit_code());
+        }
     };
     let lab = ground.raise(&name, None, &progress, &stop, up.wait_timeout).await?;
     progress.step(format_args!("lab {name} is ready"));

@@ -10,7 +10,7 @@ use super::contents::{self, POSTGRES_STATE, SERVER_USER};
 use super::packages::Package;
 use super::tree::{Tree, TreeError};
 use crate::docker::{Engine, EngineError, Images, Object};
-use crate::names::{self, Kind, LABEL_OWNER, LABEL_PACKAGES, LABEL_RECIPE, LABEL_RELEASE, OWNER};
+use crate::names::{self, Kind, LABEL_DRAFT, LABEL_OWNER, LABEL_PACKAGES, LABEL_RECIPE, LABEL_RELEASE, OWNER};
 use crate::plan::{ContainerSpec, VolumeSpec};
 use crate::release::{Recipe, Release};
 use crate::topology::EngineKind;
@@ -19,6 +19,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 /// Changed whenever what is built from the same recipe changes.
 const BUILDER: u32 = 1;
@@ -82,8 +83,18 @@ pub struct Build<'a, E> {
     pub recipe: &'a Recipe,
     /// Architecture as Debian and OCI write it.
     pub architecture: &'static str,
-    /// Folder of this build alone; removed at its end.
-    pub scratch: PathBuf,
+    /// Folder for downloads.
+    pub cache: &'a Path,
+}
+
+/// A folder of one build alone, removed however the build ends.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Only what was downloaded: losing it costs nothing, keeping it some disk.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 impl<E: Engine + Images> Build<'_, E> {
@@ -92,13 +103,11 @@ impl<E: Engine + Images> Build<'_, E> {
     /// # Errors
     /// Whatever went wrong; nothing is left on the engine but the image itself.
     pub async fn run(&self) -> Result<Vec<Package>, BuildError> {
-        let built = self.make().await;
-        // Only what was downloaded: losing it costs nothing, keeping it some disk.
-        let _ = std::fs::remove_dir_all(&self.scratch);
-        built
+        let scratch = Scratch(self.cache.join(format!("build-{:016x}", fastrand::u64(..))));
+        self.make(&scratch.0).await
     }
 
-    async fn make(&self) -> Result<Vec<Package>, BuildError> {
+    async fn make(&self, scratch: &Path) -> Result<Vec<Package>, BuildError> {
         let kind = self.release.engine;
         let version = self
             .release
@@ -107,7 +116,7 @@ impl<E: Engine + Images> Build<'_, E> {
             .expect("a release with a recipe has a version");
         let packages = self.apt.resolve(self.recipe, version, contents::beside(kind)).await?;
         tracing::debug!("{}: {} packages", self.release, packages.len());
-        let files = self.apt.download(&packages, &self.scratch).await?;
+        let files = self.apt.download(&packages, scratch).await?;
         tracing::debug!("{}: downloaded", self.release);
         let list = package_list(&packages);
         let (everything, server, layer) = blocking(move || {
@@ -152,7 +161,7 @@ impl<E: Engine + Images> Build<'_, E> {
         let (initdb, tools) = contents::initialiser(everything, server)?;
         let (reference, container, volume) = names::image_draft(fastrand::u64(..));
         // Not the recipe's label: this is not the image that others look for.
-        let labels = BTreeMap::from([(LABEL_OWNER.to_owned(), OWNER.to_owned())]);
+        let labels = draft_labels();
         let config = contents::config(EngineKind::Postgres, &reference, self.architecture, labels.clone());
         self.load(config, vec![base.clone(), Layer::new(tools.layer())]).await?;
         let volume = VolumeSpec { name: volume, labels };
@@ -195,6 +204,37 @@ impl<E: Engine + Images> Build<'_, E> {
             }),
         }
     }
+}
+
+/// Removes what builds of this process left on the engine when they were dropped half-way, e.g. by Ctrl-C. All is
+/// tried before the first error is returned.
+///
+/// # Errors
+/// Something is left.
+pub async fn abandon<E: Engine + Images>(engine: &E) -> Result<(), EngineError> {
+    let labels = draft_labels();
+    let mut first = Ok(());
+    let mut objects = engine.list(&labels).await?;
+    // Containers before the volumes that they use.
+    objects.sort_by_key(|object| object.sort);
+    for object in &objects {
+        first = first.and(engine.remove(object).await);
+    }
+    for image in engine.images(&labels).await? {
+        for reference in &image.references {
+            first = first.and(engine.remove_image(reference).await);
+        }
+    }
+    first
+}
+
+fn draft_labels() -> BTreeMap<String, String> {
+    static PROCESS: OnceLock<String> = OnceLock::new();
+    let process = PROCESS.get_or_init(|| format!("{:016x}", fastrand::u64(..)));
+    BTreeMap::from([
+        (LABEL_OWNER.to_owned(), OWNER.to_owned()),
+        (LABEL_DRAFT.to_owned(), process.clone()),
+    ])
 }
 
 /// An image of one static program, by the digest of its file.

@@ -273,14 +273,13 @@ impl<'a, E: Engine + Images> Supply<'a, E> {
         let apt = cell
             .get_or_try_init(|| Apt::open(&self.cache, &recipe.suites, self.architecture))
             .await?;
-        let scratch = self.cache.join(format!("build-{:016x}", fastrand::u64(..)));
         let build = build::Build {
             engine: self.engine,
             apt,
             release,
             recipe,
             architecture: self.architecture,
-            scratch,
+            cache: &self.cache,
         };
         build.run().await.map(|_| ())
     }
