@@ -135,6 +135,15 @@ mod tests {
     }
 
     #[test]
+    fn a_packet_that_waited_for_another_is_due_with_it_and_not_late() {
+        let mut line = DelayLine::new(1000, 0);
+        line.push(100, &[1]).unwrap();
+        line.push(30, &[2]).unwrap();
+        let due = [line.pop(100), line.pop(100)].map(|held| held.unwrap().due_ns);
+        assert_eq!(due, [100, 100]);
+    }
+
+    #[test]
     fn once_the_line_is_empty_the_past_delays_nobody() {
         let mut line = DelayLine::new(1000, 0);
         line.push(100, &[1]).unwrap();

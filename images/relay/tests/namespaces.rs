@@ -177,17 +177,17 @@ fn what_a_frozen_relay_cannot_read_is_counted() {
     lab.relays[0].signal("STOP");
     for i in 0..6000u32 {
         near.send(&i.to_ne_bytes()).unwrap();
+        if i % 100 == 0 {
+            // The interfaces before the relay have queues too, and theirs are shorter.
+            thread::sleep(Duration::from_millis(1));
+        }
     }
     lab.relays[0].signal("CONT");
-    let mut status = lab.relays[0].obey(RelayOrder::Show);
-    wait_until(|| {
-        status = lab.relays[0].obey(RelayOrder::Show);
-        status.links[0].counters.arrived_packets + status.dropped_unread == 6001
-    });
-    assert!(
-        status.dropped_unread > 0 && status.links[0].counters.arrived_packets > 1,
-        "{status:?}"
-    );
+    // The device takes 5000 at once, a few of which are the kernel's own.
+    let arrived = |relay: &mut Relay| relay.link().counters.arrived_packets;
+    wait_until(|| arrived(&mut lab.relays[0]) >= 4900);
+    let dropped = lab.relays[0].obey(RelayOrder::Show).dropped_unread;
+    assert!((1..1100).contains(&dropped), "{dropped}");
 }
 
 #[test]
@@ -237,12 +237,12 @@ fn a_cut_of_one_direction_leaves_the_other_alone() {
 fn no_packet_overtakes_another_while_the_delay_is_changed_live() {
     let Some(mut lab) = Lab::build(20 * MS) else { return };
     let (near, far) = pair(&lab);
-    let count = 2000u32;
+    // So few and so slow that what a falling delay releases at once fits into the receiver's buffer.
+    let count = 500u32;
     let sender = thread::spawn(move || {
         for i in 0..count {
             near.send(&i.to_ne_bytes()).unwrap();
-            // Keeps the receiver's buffer from overflowing.
-            thread::sleep(Duration::from_micros(50));
+            thread::sleep(Duration::from_micros(400));
         }
     });
     let receiver = thread::spawn(move || {
@@ -328,6 +328,13 @@ fn addresses_of_relays_and_unknown_networks_answer_nobody() {
         );
     }
     assert!(lab.relays[0].obey(RelayOrder::Show).dropped_no_link > 0);
+    // By UDP an answer would be an ICMP error. The own gateway may give one: it is not across any link.
+    for place in places.into_iter().filter(|place| *place != inside(1, 1)) {
+        let socket = udp(&lab, 1);
+        socket.connect((place, PORT)).unwrap();
+        socket.send(b"anyone?").unwrap();
+        assert_silent(&socket, Duration::from_millis(50));
+    }
 }
 
 #[test]
