@@ -52,7 +52,8 @@ async fn main() {
                 up.push(verb(&["up", &file.display().to_string(), "-p", ours.as_str()]));
                 down.push(verb(&["down", "-p", ours.as_str()]));
             } else {
-                let plan = ground.plan(&bare, None, &[]).await.expect("a plan");
+                let taken = ground.docker.subnets().await.expect("a list of subnets");
+                let plan = ground.plan(&bare, None, &taken).expect("a plan");
                 make.push(timed(make_all(&ground.docker, &plan)).await);
                 remove.push(timed(remove_all(&ground.docker, &bare)).await);
             }

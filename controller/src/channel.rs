@@ -131,12 +131,16 @@ impl Channel {
                 waited: deadline,
                 heard: String::new(),
             })??;
-        let Attached { stdin, stdout } = attached;
+        Ok(Self::over(engine, container, attached))
+    }
+
+    fn over(engine: EngineHandle, container: &str, streams: Attached) -> Self {
+        let Attached { stdin, stdout } = streams;
         let ears = Arc::new(Mutex::new(Ears::default()));
         let (orders, queued) = mpsc::channel(QUEUED_ORDERS);
         let reader = tokio::spawn(listen(stdout, Arc::clone(&ears))).abort_handle();
         let writer = tokio::spawn(speak(stdin, queued)).abort_handle();
-        Ok(Self {
+        Self {
             line: Arc::new(Line {
                 container: container.to_owned(),
                 engine,
@@ -144,7 +148,7 @@ impl Channel {
                 ears,
                 tasks: [reader, writer],
             }),
-        })
+        }
     }
 
     /// Docker name of the container at the other end.
@@ -324,5 +328,99 @@ async fn speak(mut stdin: Pin<Box<dyn AsyncWrite + Send>>, mut orders: mpsc::Rec
         if written.await.is_err() {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::docker::fake::Fake;
+    use tokio::io::DuplexStream;
+
+    const SOON: Duration = Duration::from_secs(2);
+
+    /// A channel and the far end of its streams, to be played by the test.
+    fn channel() -> (Channel, DuplexStream) {
+        let (near, far) = tokio::io::duplex(4096);
+        let (stdout, stdin) = tokio::io::split(near);
+        let streams = Attached {
+            stdin: Box::pin(stdin),
+            stdout: Box::pin(stdout),
+        };
+        (Channel::over(Arc::new(Fake::new()), "tb-x-probe.dc1", streams), far)
+    }
+
+    async fn send(channel: &Channel, id: Id) -> Pending {
+        let (order, json) = ("Hello".to_owned(), format!("{{\"id\":{id}}}"));
+        channel.send(id, order, json, Instant::now() + SOON).await.unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_order_gets_its_own_answers_in_whatever_order_they_come() {
+        let (channel, mut far) = channel();
+        let (mut one, mut two) = (send(&channel, 1).await, send(&channel, 2).await);
+        let lines = b"{\"id\":9,\"foreign\":true}\n{\"id\":2,\"n\":1}\n{\"id\":1}\n\n{\"id\":2,\"n\":2}\n";
+        far.write_all(lines).await.unwrap();
+        let soon = Instant::now() + SOON;
+        assert_eq!(one.next(soon).await.unwrap().trim(), "{\"id\":1}");
+        assert_eq!(two.next(soon).await.unwrap().trim(), "{\"id\":2,\"n\":1}");
+        assert_eq!(two.next(soon).await.unwrap().trim(), "{\"id\":2,\"n\":2}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_ends_at_the_deadline_with_what_else_was_said() {
+        let (channel, mut far) = channel();
+        let mut pending = send(&channel, 1).await;
+        far.write_all(b"exec /probe: no such file\n").await.unwrap();
+        let error = pending.next(Instant::now() + SOON).await.unwrap_err();
+        let text = error.to_string();
+        assert!(matches!(error, ChannelError::Deadline { .. }), "{text}");
+        assert!(
+            text.contains("tb-x-probe.dc1") && text.contains("`Hello`") && text.contains("no such file"),
+            "{text}"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_end_of_the_stream_is_told_to_those_who_wait_and_to_those_who_come() {
+        let (channel, far) = channel();
+        let mut waiting = send(&channel, 1).await;
+        drop(far);
+        let soon = Instant::now() + SOON;
+        assert!(matches!(waiting.next(soon).await, Err(ChannelError::Ended { .. })));
+        let late = channel.send(2, "Hello".to_owned(), "{}".to_owned(), soon).await;
+        let ended = match late {
+            Ok(mut pending) => pending.next(soon).await.err(),
+            Err(error) => Some(error),
+        };
+        assert!(matches!(ended, Some(ChannelError::Ended { .. })), "{ended:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_program_that_reads_nothing_does_not_hang_the_sender() {
+        let (channel, _far) = channel();
+        let soon = Instant::now() + SOON;
+        let long = "x".repeat(1024);
+        let mut refused = None;
+        let mut kept = Vec::new();
+        for id in 0..100 {
+            match channel.send(id, "Hello".to_owned(), long.clone(), soon).await {
+                Ok(pending) => kept.push(pending),
+                Err(error) => refused = Some(error),
+            }
+        }
+        assert!(matches!(refused, Some(ChannelError::Deadline { .. })), "{refused:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_of_megabytes_arrives_whole_while_others_go_on() {
+        let (channel, mut far) = channel();
+        let (mut big, mut small) = (send(&channel, 1).await, send(&channel, 2).await);
+        let long = format!("{{\"id\":1,\"x\":\"{}\"}}\n{{\"id\":2}}\n", "y".repeat(3 << 20));
+        let written = tokio::spawn(async move { far.write_all(long.as_bytes()).await.map(|()| far) });
+        let soon = Instant::now() + SOON;
+        assert!(big.next(soon).await.unwrap().len() > 3 << 20);
+        assert_eq!(small.next(soon).await.unwrap().trim(), "{\"id\":2}");
+        written.await.unwrap().unwrap();
     }
 }

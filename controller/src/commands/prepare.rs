@@ -2,7 +2,7 @@
 //! sees to the images, plans on free subnets and raises; plans again if the engine refuses a subnet after all.
 
 use crate::cli::ReleaseArg;
-use crate::docker::{Console, Docker, Engine, EngineHandle};
+use crate::docker::{Console, Docker, EngineHandle};
 use crate::error::{CommandError, ExitCode};
 use crate::image::{self, Policy, Supply};
 use crate::instrument::{self, Instrument};
@@ -18,9 +18,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Plans tried before a refused subnet is an error: another program would have to take subnets as fast as we plan.
-const PLANS: u32 = 5;
 
 /// A topology file that was read and checked.
 #[derive(Debug, Clone)]
@@ -133,18 +130,16 @@ impl Ground {
         engine.into()
     }
 
-    /// The plan on subnets that the engine does not have and that are not in `refused`.
+    /// The plan that avoids these subnets.
     ///
     /// # Errors
-    /// The engine does not answer, or there are no addresses.
-    pub async fn plan(&self, lab: &LabName, run: Option<&str>, refused: &[Ipv4Net]) -> Result<Plan, CommandError> {
-        let mut taken = self.docker.subnets().await?;
-        taken.extend(refused);
+    /// There are no addresses left, or a release does not fit its node.
+    pub fn plan(&self, lab: &LabName, run: Option<&str>, taken: &[Ipv4Net]) -> Result<Plan, CommandError> {
         let Source { topology, hash } = &self.source;
-        Ok(plan::plan(topology, hash, lab, run, &self.images, &taken)?)
+        Ok(plan::plan(topology, hash, lab, run, &self.images, taken)?)
     }
 
-    /// Raises the lab. Another lab can take a subnet between plan and call: then the next plan avoids it.
+    /// Raises the lab on free subnets.
     ///
     /// # Errors
     /// The lab could not be raised; what was made is gone.
@@ -156,19 +151,7 @@ impl Ground {
         stop: &Stop,
         limit: Duration,
     ) -> Result<Lab, CommandError> {
-        let mut refused: Vec<Ipv4Net> = Vec::new();
-        for _ in 1..PLANS {
-            let plan = self.plan(lab, run, &refused).await?;
-            let subnets: Vec<Ipv4Net> = plan.networks.iter().map(|network| network.subnet).collect();
-            match lab::raise(self.engines(), plan, progress, stop, limit).await {
-                Err(error) if error.is_overlap() => {
-                    progress.step("a subnet was taken meanwhile: planning again");
-                    refused.extend(subnets);
-                }
-                outcome => return Ok(outcome?),
-            }
-        }
-        let plan = self.plan(lab, run, &refused).await?;
-        Ok(lab::raise(self.engines(), plan, progress, stop, limit).await?)
+        let plan = |taken: &[Ipv4Net]| self.plan(lab, run, taken);
+        lab::raise_on_free_subnets(&self.engines(), plan, progress, stop, limit).await
     }
 }

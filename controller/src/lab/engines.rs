@@ -1,7 +1,8 @@
 //! The engine of each datacenter. On one host they are all the same; nothing else in `lab` knows that.
 
-use crate::docker::EngineHandle;
+use crate::docker::{EngineError, EngineHandle};
 use crate::names::{DatacenterName, LABEL_DATACENTER};
+use ipnet::Ipv4Net;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -49,5 +50,14 @@ impl Engines {
             }
         }
         all
+    }
+
+    /// Subnets that the engines would refuse.
+    pub(super) async fn subnets(&self) -> Result<Vec<Ipv4Net>, EngineError> {
+        let mut subnets = Vec::new();
+        for engine in self.all() {
+            subnets.extend(engine.subnets().await?);
+        }
+        Ok(subnets)
     }
 }

@@ -18,6 +18,7 @@ use crate::topology::Role;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
+use ipnet::Ipv4Net;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +28,8 @@ use wire::{ProbeOrder, RelayOrder};
 
 /// Engine calls under way at once.
 const AT_ONCE: usize = 12;
+/// Plans tried before a refused subnet is an error: others would have to take subnets as fast as we plan.
+const PLANS: u32 = 5;
 
 /// Makes a lab and waits until it is ready.
 ///
@@ -88,6 +91,35 @@ pub async fn raise(
             }
         }
     }
+}
+
+/// Raises what `plan` gives for the subnets that are taken. Somebody else can take a subnet between plan and call: then
+/// the next plan avoids it, a bounded number of times.
+///
+/// # Errors
+/// There is no plan, or as [`raise`].
+pub async fn raise_on_free_subnets<E: From<LabError>>(
+    engines: &Engines,
+    mut plan: impl FnMut(&[Ipv4Net]) -> Result<Plan, E>,
+    progress: &Progress,
+    stop: &Stop,
+    limit: Duration,
+) -> Result<Lab, E> {
+    let mut refused: Vec<Ipv4Net> = Vec::new();
+    for left in (0..PLANS).rev() {
+        let mut taken = engines.subnets().await.map_err(LabError::from)?;
+        taken.extend(&refused);
+        let plan = plan(&taken)?;
+        let subnets: Vec<Ipv4Net> = plan.networks.iter().map(|network| network.subnet).collect();
+        match raise(engines.clone(), plan, progress, stop, limit).await {
+            Err(error) if error.is_overlap() && left > 0 => {
+                progress.step("a subnet was taken meanwhile: planning again");
+                refused.extend(subnets);
+            }
+            outcome => return Ok(outcome?),
+        }
+    }
+    unreachable!("the last plan is raised or its error returned")
 }
 
 /// The plan with this call's own label on every object.
