@@ -1,6 +1,7 @@
 //! One short function per verb, in a file of its own below; the only place where stages are chained.
 
 pub mod down;
+pub mod images;
 mod judge;
 pub mod link;
 pub mod prepare;
@@ -27,6 +28,7 @@ pub async fn run(cli: Cli) -> Result<ExitCode, CommandError> {
             Ok(ExitCode::Success)
         }
         Verb::Down(down) => down::run(&cli.global, down).await,
+        Verb::Images(verb) => images::run(&cli.global, verb).await,
         Verb::Judge(judge) => judge::run(&cli.global, &judge),
         Verb::Link(link) => link::run(&cli.global, link).await,
         Verb::Ps(ps) => ps::run(&cli.global, ps).await,

@@ -16,6 +16,7 @@ mod supply;
 mod tree;
 
 use crate::docker::EngineError;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -37,7 +38,7 @@ pub enum Policy {
 }
 
 /// How an image was had.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// From its registry.
@@ -49,7 +50,7 @@ pub enum Source {
 }
 
 /// An image that the engine has.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Obtained {
     /// Release.
     pub release: String,
@@ -70,7 +71,7 @@ pub struct Obtained {
 }
 
 /// A release and what the engine has of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Listed {
     /// Release.
     pub release: String,
@@ -87,7 +88,7 @@ pub struct Listed {
 }
 
 /// What a removal did.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, JsonSchema)]
 pub struct Pruned {
     /// References or ids that are gone.
     pub removed: Vec<String>,

@@ -5,9 +5,10 @@
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use testbed::commands::{down, link, ps, up};
+use testbed::commands::{down, images, link, ps, up};
 use testbed::document::{document_schema, plain_schema};
 use testbed::history::Event;
+use testbed::image::Pruned;
 use testbed::manifest::Manifest;
 use testbed::report::{JudgeDocument, ReportDocument};
 
@@ -18,6 +19,12 @@ fn schemas() -> Vec<(&'static str, Value)> {
     vec![
         ("down", document_schema::<down::DownDocument>("down")),
         ("history-event", plain_schema::<Event>()),
+        ("images", document_schema::<images::ImagesDocument>("images")),
+        (
+            "images-obtained",
+            document_schema::<images::ObtainedDocument>("images-obtained"),
+        ),
+        ("images-pruned", document_schema::<Pruned>("images-pruned")),
         ("judge", document_schema::<JudgeDocument>("judge")),
         ("link", document_schema::<link::LinkDocument>("link")),
         ("manifest", document_schema::<Manifest>("manifest")),

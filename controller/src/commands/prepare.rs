@@ -105,16 +105,13 @@ impl Ground {
     ) -> Result<Self, CommandError> {
         let about = docker.about().await?;
         let instrument = instrument::find(progress).await?;
-        let supply = Supply::new(&docker, &about.architecture, image::cache_folder())?;
+        let supply = Supply::new(&docker, &about.architecture, image::cache_folder())?.telling(progress);
         let wanted: Vec<Release> = releases.values().cloned().collect();
-        let (relay, probe, obtained) = tokio::try_join!(
+        let (relay, probe, _) = tokio::try_join!(
             supply.program(instrument::RELAY, &instrument.relay.bytes),
             supply.program(instrument::PROBE, &instrument.probe.bytes),
             supply.obtain(&wanted, Policy::Auto),
         )?;
-        for image in obtained.iter().filter(|image| image.fetched) {
-            progress.step(format_args!("image of {} made ready", image.release));
-        }
         Ok(Self {
             docker,
             source,

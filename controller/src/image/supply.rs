@@ -9,6 +9,7 @@ use super::build::{self, BuildError};
 use super::{ImageError, Listed, Obtained, Policy, Pruned, Source};
 use crate::docker::{Engine, EngineError, ImageSeen, Images, Object, Refusal};
 use crate::names::{LABEL_OWNER, LABEL_PACKAGES, LABEL_RECIPE, OWNER};
+use crate::progress::Progress;
 use crate::release::{Catalogue, Recipe, Release};
 use futures_util::StreamExt;
 use std::collections::BTreeMap;
@@ -24,6 +25,7 @@ pub struct Supply<'a, E> {
     engine: &'a E,
     architecture: &'static str,
     cache: PathBuf,
+    progress: Progress,
     /// Registry -> why it was not reached: not asked twice.
     silent: Mutex<BTreeMap<String, String>>,
     /// Suites -> their lists, fetched once.
@@ -46,9 +48,19 @@ impl<'a, E: Engine + Images> Supply<'a, E> {
             engine,
             architecture,
             cache,
+            progress: Progress::silent(),
             silent: Mutex::default(),
             lists: Mutex::default(),
         })
+    }
+
+    /// The same, telling its steps.
+    #[must_use]
+    pub fn telling(self, progress: &Progress) -> Self {
+        Self {
+            progress: progress.clone(),
+            ..self
+        }
     }
 
     /// Sees to it that the engine has these releases; in their order, one for each. All are tried before an error is
@@ -216,7 +228,7 @@ impl<'a, E: Engine + Images> Supply<'a, E> {
         if let Some(cause) = self.silent.lock().unwrap_or_else(PoisonError::into_inner).get(registry) {
             return Err(failed(cause.clone()));
         }
-        tracing::info!("{release}: pulling {reference}");
+        self.progress.step(format_args!("pulling {reference}"));
         match self.engine.pull(reference).await {
             Ok(()) => {}
             Err(EngineError::Refused { cause, refusal, .. }) => {
@@ -246,7 +258,9 @@ impl<'a, E: Engine + Images> Supply<'a, E> {
                 why: "Debian does not have it",
             });
         };
-        tracing::info!("{release}: building from Debian {}", recipe.suites.join(", "));
+        let suites = recipe.suites.join(", ");
+        self.progress
+            .step(format_args!("building {release} from packages of Debian {suites}"));
         if let Err(source) = self.build_from(release, recipe).await {
             return Err(ImageError::Build {
                 release: release.name.clone(),
@@ -254,6 +268,7 @@ impl<'a, E: Engine + Images> Supply<'a, E> {
                 source: Box::new(source),
             });
         }
+        self.progress.step(format_args!("built {release}"));
         let seen = self.engine.image(&release.image).await?;
         let seen = seen.ok_or_else(|| EngineError::Refused {
             verb: "find",
