@@ -13,7 +13,7 @@ fn a_runs_log_has_its_lines_with_their_spans_and_without_colour() {
     tracing::info!(target: "testbed::block", "before there is a file");
     testbed::log::keep_in(File::create(&path).expect("the file can be made"));
     tracing::debug!(target: "testbed::block", delay = "20ms", "link set");
-    tracing::debug!(target: "bollard", "a request");
+    tracing::debug!(target: "hyper", "a request");
     drop(entered);
     let log = std::fs::read_to_string(&path).expect("the file can be read");
     assert_eq!(log.lines().count(), 1, "{log}");
