@@ -61,7 +61,7 @@ fn check(kind: &str, text: &str) {
     assert!(problems.is_empty(), "{kind}: {problems:#?}\n{text}");
 }
 
-/// Stdout of a call that needs no engine.
+/// Stdout of a call; what it says on stderr is seen when the test fails.
 fn printed(arguments: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_testbed"));
     command
@@ -69,6 +69,7 @@ fn printed(arguments: &[&str]) -> String {
         .args(["--format", "json"])
         .args(arguments);
     let output = command.output().expect("the program starts");
+    print!("{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("output is UTF-8")
 }
 
@@ -126,4 +127,27 @@ fn what_verbs_without_an_engine_print_keeps_to_its_schema() {
     ] {
         check(kind, &printed(arguments));
     }
+}
+
+/// A lab that is removed whatever happens to the test.
+struct Lab(String);
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        printed(&["down", "-p", &self.0]);
+    }
+}
+
+#[test]
+#[ignore = "needs a Docker engine"]
+fn what_verbs_of_a_lab_print_keeps_to_its_schema() {
+    let lab = Lab(format!("schemas{}", std::process::id()));
+    check("up", &printed(&["up", "../topologies/two-dc.yaml", "-p", &lab.0]));
+    check("ps", &printed(&["ps", "-p", &lab.0]));
+    check("link", &printed(&["link", "show", "-p", &lab.0]));
+    check("link", &printed(&["link", "cut", "dc1-dc2", "-p", &lab.0]));
+    // With the cut in force a replica says other things of its connection.
+    check("ps", &printed(&["ps", "-p", &lab.0]));
+    check("images", &printed(&["images", "list"]));
+    check("down", &printed(&["down", "-p", &lab.0]));
 }
