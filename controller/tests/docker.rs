@@ -3,6 +3,8 @@
 //!
 //! `cargo test -p testbed --test docker -- --ignored --test-threads=1`
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -14,9 +16,9 @@ use testbed::lab::{self, Lab, ServerState};
 use testbed::names::{DatacenterName, LabName, NodeName};
 use testbed::probe::Samples;
 use testbed::progress::Progress;
-use testbed::replication::Survival;
+use testbed::replication::{Survival, SyncCounters};
 use testbed::stop::Stop;
-use wire::{CutKind, Load, Operation, Pace, ProbeAnswer, ProbeOrder, Sample};
+use wire::{CutKind, Load, Operation, Pace, ProbeAnswer, ProbeOrder, Reply, Sample};
 
 const MS: u64 = 1_000_000;
 /// One-way delay of topologies/two-dc.yaml.
@@ -258,6 +260,31 @@ async fn a_cut_stops_everything_and_a_heal_loses_nothing(lab: &Lab, beside: &Lab
     };
     assert_eq!(survived.survival, Survival::Resumed, "{survived:?}");
     assert_eq!(survived.counters, Some(before), "nothing was synchronised again");
+    a_connection_made_anew_is_told_from_one_that_resumed(lab, before).await;
+}
+
+async fn a_connection_made_anew_is_told_from_one_that_resumed(lab: &Lab, before: SyncCounters) {
+    let kill = ["CLIENT", "KILL", "TYPE", "replica"];
+    let primary = lab.target(&node("redis-primary"));
+    let killed = lab
+        .probe(&dc("dc1"))
+        .redis(primary, &kill, Duration::from_secs(2))
+        .await;
+    assert_eq!(killed.unwrap(), Reply::Integer(2));
+    let since = Instant::now();
+    // Ages of connections are rounded to a second: until one is clearly younger than the heal, the answer is `Unclear`.
+    let survived = loop {
+        let (nodes, links) = tokio::join!(lab.look(), lab.links());
+        let seen = lab
+            .replica_seen(&node("redis-far"), &nodes, &links.unwrap(), Some(before))
+            .unwrap();
+        if seen.survival == Survival::Partial || since.elapsed() > Duration::from_secs(15) {
+            break seen;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    };
+    assert_eq!(survived.survival, Survival::Partial, "{survived:?}");
+    assert_eq!(survived.counters.unwrap().full, before.full);
 }
 
 fn testbed(arguments: &[&str]) -> Output {
@@ -321,8 +348,42 @@ async fn the_verbs_raise_show_change_and_remove_a_lab() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a Docker engine"]
+async fn what_cannot_start_is_reported_at_once_with_its_last_words() {
+    let ground = ground().await;
+    let name = lab_name("bad");
+    let taken = ground.docker.subnets().await.unwrap();
+    let plan = ground.plan(&name, None, &taken).unwrap();
+    for (part, argument, words) in [
+        ("relay.dc1", "{}", "relay"),
+        ("redis-far", "--no-such-directive", "no-such-directive"),
+    ] {
+        let mut plan = plan.clone();
+        let spec = plan
+            .containers
+            .iter_mut()
+            .find(|spec| spec.name.ends_with(part))
+            .unwrap();
+        spec.command = vec![argument.to_owned()];
+        let since = Instant::now();
+        let (progress, stop) = (Progress::silent(), Stop::never());
+        let limit = Duration::from_secs(60);
+        let raised = lab::raise(ground.engines(), plan, &progress, &stop, limit).await;
+        let error = raised.err().expect("it cannot start").to_string();
+        assert!(
+            error.contains(part) && error.contains("exit code 1") || error.contains("exit code 2"),
+            "{error}"
+        );
+        assert!(error.contains(words), "{error}");
+        assert!(since.elapsed() < limit / 2, "{error}");
+        assert_eq!(left(&ground.docker, &name).await, [""; 0]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a Docker engine"]
 async fn an_interrupted_up_leaves_nothing_and_says_so() {
-    let docker = Docker::connect(None).await.unwrap();
+    // The images, so that the signal meets a lab that is being made.
+    let docker = ground().await.docker;
     let name = lab_name("stop");
     let file = topology();
     let up = Command::new(env!("CARGO_BIN_EXE_testbed"))

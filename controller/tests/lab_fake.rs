@@ -1,6 +1,8 @@
 //! Labs on the engine in memory: what is made is unmade whatever call fails, replicas start when what they need runs, waits
 //! end with the last thing seen. The clock is the test's: waiting takes no time.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -239,8 +241,14 @@ async fn a_server_of_another_version_is_an_error() {
 async fn a_removal_that_fails_is_tried_again() {
     let fake = Fake::new();
     let lab = raised(&fake, plan_of("one", &[])).await;
-    for nth in [3, 9, 14, 17] {
-        fake.fail(nth, Failure::Refused(Refusal::InUse));
+    for (nth, failure) in [
+        (1, Failure::Unreachable),
+        (3, Failure::Refused(Refusal::InUse)),
+        (9, Failure::Silent),
+        (14, Failure::AnswerLost),
+        (17, Failure::Silent),
+    ] {
+        fake.fail(nth, failure);
     }
     lab.lower().await.unwrap();
     assert_eq!(names(&fake), [""; 0]);
@@ -257,7 +265,7 @@ async fn what_cannot_be_removed_is_named() {
     for nth in (1..=20 * round).filter(|nth| nth % round != 1) {
         fake.fail(nth, Failure::Refused(Refusal::Other));
     }
-    let error = lab.lower().await.err().expect("nothing can be removed");
+    let error = lab.lower().await.unwrap_err();
     let LabError::Left(left) = error else { panic!("{error}") };
     assert_eq!(left.len(), objects.len());
     assert!(left.iter().filter(|left| left.sort == Sort::Container).count() == containers);

@@ -4,7 +4,7 @@
 //! still there. Containers first, since networks and volumes cannot go before them.
 
 use super::{Engines, Lab, LabError, find};
-use crate::docker::{EngineHandle, Object, Sort};
+use crate::docker::{EngineError, EngineHandle, Object, Sort};
 use futures_util::StreamExt;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -16,6 +16,9 @@ const ROUNDS: u32 = 8;
 /// Pause before the second round, doubled for each further one (6 s in all): a network can be in use for a moment after
 /// its containers are gone.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// Limit of one engine call; what takes longer is tried again.
+const CALL: Duration = Duration::from_secs(60);
 
 /// What was removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,24 +105,21 @@ async fn sweep_engine(
     let mut removed = 0;
     let mut pause = PAUSE;
     let mut left = Vec::new();
-    for round in 0..ROUNDS {
+    let mut silent: Option<LabError> = None;
+    for _ in 0..ROUNDS {
         // Without a failure the next list follows at once.
-        if round > 0 && !left.is_empty() {
+        if silent.is_some() || !left.is_empty() {
             tokio::time::sleep(pause).await;
             pause *= 2;
         }
-        let listed = match engine.list(labels).await {
+        let listed = match answered("list", engine.list(labels)).await {
             Ok(listed) => listed,
-            Err(error) if round + 1 == ROUNDS => return Err(error.into()),
             Err(error) => {
-                left = vec![Left {
-                    sort: Sort::Container,
-                    name: "?".to_owned(),
-                    cause: error.to_string(),
-                }];
+                silent = Some(error);
                 continue;
             }
         };
+        silent = None;
         if listed.is_empty() {
             return Ok((removed, Vec::new()));
         }
@@ -130,12 +130,23 @@ async fn sweep_engine(
         left.extend(remove_all(engine, others).await);
         removed += wanted - left.len();
     }
-    Ok((removed, left))
+    silent.map_or(Ok((removed, left)), Err)
+}
+
+async fn answered<T>(object: &str, call: impl Future<Output = Result<T, EngineError>>) -> Result<T, LabError> {
+    match tokio::time::timeout(CALL, call).await {
+        Ok(outcome) => Ok(outcome?),
+        Err(_) => Err(LabError::NotReady {
+            what: format!("{object} (the engine's answer)"),
+            waited: CALL,
+            last: "no answer".to_owned(),
+        }),
+    }
 }
 
 async fn remove_all(engine: &EngineHandle, objects: Vec<Object>) -> Vec<Left> {
     let removals = objects.into_iter().map(|object| async move {
-        let error = engine.remove(&object).await.err()?;
+        let error = answered(&object.name, engine.remove(&object)).await.err()?;
         Some(Left {
             sort: object.sort,
             name: object.name,

@@ -6,10 +6,11 @@
 
 use super::ready::{Asker, Bounds};
 use super::{Engines, Lab, LabError, lower};
+use crate::channel::ChannelError;
 use crate::docker::EngineError;
 use crate::history::ServerSeen;
 use crate::names::{DatacenterName, Kind, LABEL_RAISE, NodeName};
-use crate::plan::{ContainerSpec, NetworkSpec, Plan, PlannedDatacenter, PlannedNode, VolumeSpec};
+use crate::plan::{ContainerSpec, NetworkSpec, Plan, PlannedNode, VolumeSpec};
 use crate::probe::ProbeClient;
 use crate::progress::Progress;
 use crate::relay::RelayClient;
@@ -139,6 +140,18 @@ fn stamped(plan: &Plan, token: &str) -> Plan {
 /// A part of the work; all parts of a phase run at once.
 type Step<'a, T> = BoxFuture<'a, Result<T, LabError>>;
 
+/// What talks to a container that was made but does not run yet.
+enum Client<'a> {
+    Relay(&'a DatacenterName, RelayClient),
+    Probe(&'a DatacenterName, ProbeClient),
+    /// A server: it is asked by a probe.
+    None(&'a PlannedNode),
+}
+
+async fn last_words(engines: &Engines, spec: &ContainerSpec) -> String {
+    super::ready::words(engines.of_labels(&spec.labels), &spec.name).await
+}
+
 /// Where a lab is being made: what there is so far, and what others wait for.
 struct Site<'a> {
     engines: &'a Engines,
@@ -236,13 +249,72 @@ impl<'a> Site<'a> {
         Box::pin(async move {
             let engine = self.engines.of_labels(&spec.labels);
             let made = self.call(&spec.name, engine.create_container(spec, networks)).await?;
+            // Attached before its start, so that the end of a program that fails at once is seen: an attachment to a
+            // container that has ended already would wait for its next start.
+            let client = self.attach(spec).await?;
             self.turn(spec).await?;
             self.call(&spec.name, engine.start(&made.id)).await?;
             set(self.started.get(&spec.name), ());
-            self.answers(spec).await?;
+            match client {
+                Client::Relay(name, client) => {
+                    let first = client.order_within(RelayOrder::Show, self.bounds.left());
+                    self.first_answer(spec, first).await?;
+                    set(self.relays.get(name), client);
+                }
+                Client::Probe(name, client) => {
+                    let first = client.order(ProbeOrder::Hello, self.bounds.left());
+                    self.first_answer(spec, first).await?;
+                    set(self.probes.get(name), client);
+                }
+                Client::None(node) => {
+                    let probe = self.wait(self.probes.get(&node.datacenter)).await?;
+                    let seen = self.asker(probe).server(node, &self.bounds).await?;
+                    set(self.servers.get(&node.name), seen);
+                }
+            }
             tracing::debug!("{}: ready after {:.3?}", spec.name, self.bounds.begun.elapsed());
             Ok(())
         })
+    }
+
+    async fn attach(&self, spec: &ContainerSpec) -> Result<Client<'a>, LabError> {
+        let engine = Arc::clone(self.engines.of_labels(&spec.labels));
+        let mut datacenters = self.plan.datacenters.iter();
+        match spec.kind {
+            Kind::Relay => {
+                let datacenter = datacenters.find(|datacenter| datacenter.relay == spec.name);
+                let name = &datacenter.expect("a relay belongs to a datacenter").name;
+                let client = RelayClient::attach(engine, &spec.name, self.bounds.left()).await?;
+                Ok(Client::Relay(name, client))
+            }
+            Kind::Probe => {
+                let datacenter = datacenters.find(|datacenter| datacenter.probe == spec.name);
+                let name = &datacenter.expect("a probe belongs to a datacenter").name;
+                let client = ProbeClient::attach(engine, &spec.name, self.bounds.left()).await?;
+                Ok(Client::Probe(name, client))
+            }
+            _ => {
+                let node = self.plan.nodes.iter().find(|node| node.container == spec.name);
+                Ok(Client::None(node.expect("what is neither relay nor probe is a node")))
+            }
+        }
+    }
+
+    /// The first answer says that a program is ready; if there is none in time, its log may say why.
+    async fn first_answer<T>(
+        &self,
+        spec: &ContainerSpec,
+        answer: impl Future<Output = Result<T, ChannelError>>,
+    ) -> Result<(), LabError> {
+        match self.unless_halted(answer).await? {
+            Ok(_) => Ok(()),
+            Err(silent @ ChannelError::Deadline { .. }) => Err(LabError::NotReady {
+                what: format!("{} (it answers orders)", spec.name),
+                waited: self.bounds.begun.elapsed(),
+                last: format!("failed to {silent}; {}", last_words(self.engines, spec).await),
+            }),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Waits until a container may start: relays at once, servers and probes behind them, a replica when what it
@@ -261,47 +333,6 @@ impl<'a> Site<'a> {
             }
             self.wait(self.servers.get(upstream)).await?;
         }
-        Ok(())
-    }
-
-    /// Waits until what runs in a container is ready, and lets those know who wait for it.
-    async fn answers(&self, spec: &ContainerSpec) -> Result<(), LabError> {
-        let mut datacenters = self.plan.datacenters.iter();
-        match spec.kind {
-            Kind::Relay => {
-                let datacenter = datacenters.find(|datacenter| datacenter.relay == spec.name);
-                self.relay(datacenter.expect("a relay belongs to a datacenter")).await
-            }
-            Kind::Probe => {
-                let datacenter = datacenters.find(|datacenter| datacenter.probe == spec.name);
-                self.probe(datacenter.expect("a probe belongs to a datacenter")).await
-            }
-            _ => {
-                let node = self.plan.nodes.iter().find(|node| node.container == spec.name);
-                let node = node.expect("a container that is neither relay nor probe is a node");
-                let probe = self.wait(self.probes.get(&node.datacenter)).await?;
-                let seen = self.asker(probe).server(node, &self.bounds).await?;
-                set(self.servers.get(&node.name), seen);
-                Ok(())
-            }
-        }
-    }
-
-    async fn relay(&self, datacenter: &PlannedDatacenter) -> Result<(), LabError> {
-        let engine = Arc::clone(self.engines.of(&datacenter.name));
-        let client = RelayClient::attach(engine, &datacenter.relay, self.bounds.left()).await?;
-        let first = client.order_within(RelayOrder::Show, self.bounds.left());
-        self.unless_halted(first).await??;
-        set(self.relays.get(&datacenter.name), client);
-        Ok(())
-    }
-
-    async fn probe(&self, datacenter: &PlannedDatacenter) -> Result<(), LabError> {
-        let engine = Arc::clone(self.engines.of(&datacenter.name));
-        let client = ProbeClient::attach(engine, &datacenter.probe, self.bounds.left()).await?;
-        let first = client.order(ProbeOrder::Hello, self.bounds.left());
-        self.unless_halted(first).await??;
-        set(self.probes.get(&datacenter.name), client);
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 
 use super::{Engines, Lab, LabError, target};
 use crate::channel::ChannelError;
-use crate::docker::Sort;
+use crate::docker::{EngineHandle, Sort};
 use crate::history::ServerSeen;
 use crate::names::LABEL_NODE;
 use crate::plan::{Plan, PlannedNode};
@@ -24,6 +24,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 const QUESTION: Duration = Duration::from_secs(2);
 /// Limit of one WAIT, as the command takes it.
 const WAIT_MS: &str = "200";
+/// Limit of asking the engine about a container.
+const WORDS: Duration = Duration::from_secs(5);
 /// Failed looks between two questions to the engine whether the container runs at all.
 const LOOKS_PER_STATE: u32 = 12;
 
@@ -141,7 +143,15 @@ impl Asker<'_> {
             }
             looked
         })
-        .await?;
+        .await;
+        let found = match found {
+            Err(LabError::NotReady { what, waited, last }) => {
+                let words = words(self.engines.of(&node.datacenter), &node.container).await;
+                let last = format!("{last}; {words}");
+                return Err(LabError::NotReady { what, waited, last });
+            }
+            found => found?,
+        };
         check_version(node, &found)?;
         Ok(ServerSeen {
             node: node.name.to_string(),
@@ -253,6 +263,15 @@ impl Asker<'_> {
             node: node.name.clone(),
             post_mortem: engine.post_mortem(&node.container).await?,
         })
+    }
+}
+
+/// The engine's words on a container that is not as it should be: state and last log lines.
+pub(super) async fn words(engine: &EngineHandle, container: &str) -> String {
+    match tokio::time::timeout(WORDS, engine.post_mortem(container)).await {
+        Ok(Ok(words)) => format!("its container is {words}"),
+        Ok(Err(error)) => format!("failed to {error}"),
+        Err(_) => "the engine does not say more".to_owned(),
     }
 }
 
