@@ -123,6 +123,16 @@ pub fn layout(lab: &LabName, wanted: &[Wanted], taken: &[Ipv4Net]) -> Result<Lay
     Ok(Layout { wan, datacenters })
 }
 
+/// The subnets that a lab has already, if what is wanted now still fits into them.
+#[must_use]
+pub fn kept(wanted: &[Wanted], wan: Ipv4Net, datacenters: Vec<Ipv4Net>) -> Option<Layout> {
+    let fits = wanted.iter().zip(&datacenters).all(|(want, &subnet)| {
+        want.subnet.is_none_or(|insisted| insisted == subnet) && room(want.nodes) <= size_of(subnet)
+    });
+    let wan_fits = wan_room(wanted.len()) <= size_of(wan) && wanted.len() == datacenters.len();
+    (fits && wan_fits).then_some(Layout { wan, datacenters })
+}
+
 /// Default route of a datacenter's containers; the relay answers to it.
 #[must_use]
 pub fn gateway(subnet: Ipv4Net) -> Ipv4Addr {
@@ -162,7 +172,7 @@ pub fn wan_relay(wan: Ipv4Net, index: usize) -> Ipv4Addr {
 /// Offset and size of the WAN and of each datacenter in the lab's block, and the block's size. A datacenter with a
 /// subnet of its own takes no room.
 fn offsets(wanted: &[Wanted]) -> (Vec<(u32, u32)>, u32) {
-    let wan = (count(wanted.len()) + 4).next_power_of_two().max(SMALLEST_SUBNET);
+    let wan = wan_room(wanted.len());
     let mut offsets = vec![(0, wan)];
     let mut end = wan;
     for want in wanted {
@@ -176,6 +186,11 @@ fn offsets(wanted: &[Wanted]) -> (Vec<(u32, u32)>, u32) {
         end = offset + size;
     }
     (offsets, end.next_power_of_two().max(SMALLEST_BLOCK))
+}
+
+/// Addresses of a WAN with so many relays.
+fn wan_room(datacenters: usize) -> u32 {
+    (count(datacenters) + 4).next_power_of_two().max(SMALLEST_SUBNET)
 }
 
 /// Addresses of a subnet with so many nodes: the fixed ones before them, the host's and the broadcast after.

@@ -4,11 +4,15 @@ pub mod down;
 pub mod images;
 mod judge;
 pub mod link;
+pub mod plan;
 pub mod prepare;
 pub mod ps;
 mod report;
+mod schema;
 pub mod screen;
+pub mod source;
 pub mod up;
+pub mod validate;
 
 use crate::cli::{Cli, Global, Verb};
 use crate::docker::Docker;
@@ -31,9 +35,12 @@ pub async fn run(cli: Cli) -> Result<ExitCode, CommandError> {
         Verb::Images(verb) => images::run(&cli.global, verb).await,
         Verb::Judge(judge) => judge::run(&cli.global, &judge),
         Verb::Link(link) => link::run(&cli.global, link).await,
+        Verb::Plan(args) => plan::run(&cli.global, &args).await,
         Verb::Ps(ps) => ps::run(&cli.global, ps).await,
         Verb::Report(report) => report::run(&cli.global, &report),
+        Verb::Schema => schema::run(),
         Verb::Up(up) => up::run(&cli.global, up).await,
+        Verb::Validate(args) => validate::run(&cli.global, &args),
         verb => Err(CommandError::new(
             ExitCode::Bug,
             format!("run {verb:?}: not written yet"),

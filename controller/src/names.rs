@@ -1,6 +1,7 @@
 //! Names of everything: newtypes checked at construction, and the Docker object names and labels that derive from
 //! them. No other module makes a Docker name or a label key.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fmt;
@@ -78,7 +79,7 @@ fn letters(what: &'static str, name: &str, hyphen: bool, longest: usize) -> Resu
 macro_rules! name_type {
     ($(#[$doc:meta])* $name:ident, $what:literal, $hyphen:literal, $longest:literal) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
         #[serde(try_from = "String", into = "String")]
         pub struct $name(String);
 
@@ -141,7 +142,7 @@ name_type!(
 );
 
 /// What a Docker object is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// Network of a datacenter.

@@ -2,7 +2,7 @@
 //!
 //! A plan names images; it does not know how they come to be. Nothing outside `names` invents a Docker name.
 
-use crate::address::{self, AddressError, Wanted};
+use crate::address::{self, AddressError, Layout, Wanted};
 use crate::names::{
     DatacenterName, Kind, LABEL_DATACENTER, LABEL_KIND, LABEL_LAB, LABEL_NODE, LABEL_OWNER, LABEL_PLAN, LABEL_RUN,
     LABEL_TOPOLOGY, LabName, NodeName, OWNER, probe_host, state_volume,
@@ -10,14 +10,20 @@ use crate::names::{
 use crate::release::Release;
 use crate::topology::{EngineKind, Role, Topology};
 use ipnet::Ipv4Net;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use wire::RelayConfig;
 
+mod changes;
 mod networks;
 mod routers;
 mod servers;
+mod table;
+
+pub use changes::{Change, changes};
+pub use table::table;
 
 /// What the containers of a lab run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,7 +83,7 @@ impl PlanError {
 }
 
 /// A lab, planned.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Plan {
     /// Its name.
     pub lab: LabName,
@@ -111,13 +117,50 @@ pub fn plan(
     taken: &[Ipv4Net],
 ) -> Result<Plan, PlanError> {
     let layout = address::layout(lab, &wanted(topology), taken)?;
+    laid_out(topology, topology_hash, lab, run, images, &layout)
+}
+
+/// The same on the subnets that a lab of this name has already, as far as the topology still fits into them: a lab
+/// that had to move on past others, now gone, does not have to move back.
+///
+/// # Errors
+/// As [`plan`].
+pub fn plan_beside(
+    there: &Plan,
+    topology: &Topology,
+    topology_hash: &str,
+    images: &Images,
+    taken: &[Ipv4Net],
+) -> Result<Plan, PlanError> {
+    let wanted = wanted(topology);
+    let subnet = |name: &DatacenterName| there.datacenters.iter().find(|dc| &dc.name == name).map(|dc| dc.subnet);
+    let subnets: Option<Vec<Ipv4Net>> = topology.datacenters.iter().map(|dc| subnet(&dc.name)).collect();
+    let wan = there.networks.iter().find(|network| network.kind == Kind::Wan);
+    let kept = wan
+        .zip(subnets)
+        .and_then(|(wan, subnets)| address::kept(&wanted, wan.subnet, subnets));
+    let layout = match kept {
+        Some(layout) => layout,
+        None => address::layout(&there.lab, &wanted, taken)?,
+    };
+    laid_out(topology, topology_hash, &there.lab, None, images, &layout)
+}
+
+fn laid_out(
+    topology: &Topology,
+    topology_hash: &str,
+    lab: &LabName,
+    run: Option<&str>,
+    images: &Images,
+    layout: &Layout,
+) -> Result<Plan, PlanError> {
     let labels = Labels {
         lab,
         topology_hash,
         run,
     };
-    let datacenters = routers::datacenters(topology, &layout, &labels);
-    let nodes = servers::nodes(topology, &layout, images, &labels)?;
+    let datacenters = routers::datacenters(topology, layout, &labels);
+    let nodes = servers::nodes(topology, layout, images, &labels)?;
     let hosts = hosts(&datacenters, &nodes);
     let mut containers: Vec<ContainerSpec> = Vec::new();
     containers.extend(datacenters.iter().map(|dc| routers::relay(dc, images, &labels)));
@@ -133,7 +176,7 @@ pub fn plan(
     let mut plan = Plan {
         lab: lab.clone(),
         topology_hash: topology_hash.to_owned(),
-        networks: networks::networks(topology, &layout, &labels),
+        networks: networks::networks(topology, layout, &labels),
         volumes: nodes.iter().map(|node| volume(node, &labels)).collect(),
         containers,
         datacenters,
@@ -235,15 +278,17 @@ impl Labels<'_> {
 }
 
 /// A datacenter, planned.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PlannedDatacenter {
     /// Name.
     pub name: DatacenterName,
     /// Its network.
+    #[schemars(with = "String")]
     pub subnet: Ipv4Net,
     /// Docker name of its relay.
     pub relay: String,
     /// What the relay is told at its start.
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     pub relay_config: RelayConfig,
     /// Docker name of its probe.
     pub probe: String,
@@ -252,7 +297,7 @@ pub struct PlannedDatacenter {
 }
 
 /// A server, planned.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PlannedNode {
     /// Name.
     pub name: NodeName,
@@ -273,7 +318,7 @@ pub struct PlannedNode {
 }
 
 /// A directed link, planned.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PlannedLink {
     /// Sending side.
     pub from: DatacenterName,
@@ -284,7 +329,7 @@ pub struct PlannedLink {
 }
 
 /// A Docker network to make.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NetworkSpec {
     /// Docker name.
     pub name: String,
@@ -293,6 +338,7 @@ pub struct NetworkSpec {
     /// Name of the bridge interface, at most 15 characters, so that a second lab of the same name is refused.
     pub bridge: String,
     /// Its subnet.
+    #[schemars(with = "String")]
     pub subnet: Ipv4Net,
     /// Default route of its containers.
     pub gateway: Ipv4Addr,
@@ -304,7 +350,7 @@ pub struct NetworkSpec {
 }
 
 /// A Docker volume to make.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VolumeSpec {
     /// Docker name.
     pub name: String,
@@ -313,7 +359,7 @@ pub struct VolumeSpec {
 }
 
 /// A container to make. Always: read-only root, no-new-privileges, all capabilities dropped but `cap_add`, capped logs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ContainerSpec {
     /// Docker name.
     pub name: String,

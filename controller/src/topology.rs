@@ -6,6 +6,7 @@
 
 use crate::names::{DatacenterName, LabName, NodeName};
 use ipnet::Ipv4Net;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -118,7 +119,7 @@ pub struct Publish {
 }
 
 /// Kind of server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EngineKind {
     /// Redis.
@@ -166,7 +167,7 @@ impl EngineKind {
 }
 
 /// What a node does.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// Takes the writes of its set.
@@ -187,3 +188,6 @@ pub struct Link {
     /// One way, nanoseconds.
     pub delay_ns: u64,
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
-use testbed::cli::ReleaseArg;
+use testbed::cli::{Color, Format, ReleaseArg};
 use testbed::commands::prepare::{self, Ground};
+use testbed::commands::source;
 use testbed::docker::{Docker, Engine};
 use testbed::lab::{self, Lab, ServerState};
 use testbed::names::{DatacenterName, LabName, NodeName};
@@ -43,7 +44,7 @@ fn node(name: &str) -> NodeName {
 }
 
 async fn ground() -> Ground {
-    let source = prepare::read(&topology()).unwrap();
+    let source = source::read(&topology(), Format::Text, Color::Never).unwrap();
     let releases = prepare::releases(&source.topology, &ReleaseArg { release: Vec::new() }).unwrap();
     let docker = Docker::connect(None).await.unwrap();
     Ground::prepare(docker, source, releases, &Progress::silent())

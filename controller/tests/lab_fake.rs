@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use testbed::cli::ReleaseArg;
+use testbed::cli::{Color, Format, ReleaseArg};
 use testbed::commands::prepare;
+use testbed::commands::source;
 use testbed::docker::fake::{Failure, Fake};
 use testbed::docker::{Engine, EngineHandle, Refusal, Sort};
 use testbed::lab::{self, Engines, Lab, LabError};
@@ -22,7 +23,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 fn plan_of(lab: &str, taken: &[ipnet::Ipv4Net]) -> Plan {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../topologies/two-dc.yaml");
-    let source = prepare::read(&file).unwrap();
+    let source = source::read(&file, Format::Text, Color::Never).unwrap();
     let images = Images {
         relay: "testbed/relay:0".to_owned(),
         probe: "testbed/probe:0".to_owned(),

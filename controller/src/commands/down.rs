@@ -25,7 +25,7 @@ pub struct DownDocument {
 pub(super) async fn run(global: &Global, down: Down) -> Result<ExitCode, CommandError> {
     let progress = Progress::new(global.quiet);
     let engines = engines(global).await?;
-    let labs = wanted(&engines, &down).await?;
+    let labs = wanted(&engines, &down, global).await?;
     if down.all && !down.yes && !labs.is_empty() && !agreed(&labs)? {
         return Ok(ExitCode::Success);
     }
@@ -58,9 +58,11 @@ pub(super) async fn run(global: &Global, down: Down) -> Result<ExitCode, Command
     Ok(ExitCode::Success)
 }
 
-async fn wanted(engines: &Engines, down: &Down) -> Result<Vec<LabName>, CommandError> {
+async fn wanted(engines: &Engines, down: &Down, global: &Global) -> Result<Vec<LabName>, CommandError> {
     if let Some(file) = &down.file {
-        return Ok(vec![super::prepare::read(file)?.topology.name]);
+        return Ok(vec![
+            super::source::read(file, global.format, global.color)?.topology.name,
+        ]);
     }
     if let Some(lab) = &down.lab.lab {
         return Ok(vec![lab.clone()]);

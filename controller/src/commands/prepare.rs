@@ -1,9 +1,9 @@
-//! From a topology file to a lab: the stages that `up` and `run` share. Reads and checks the file, chooses releases,
-//! sees to the images, plans on free subnets and raises; plans again if the engine refuses a subnet after all.
+//! From a topology file to a lab: the stages that `up` and `run` share. Chooses releases, sees to the images, plans on free subnets and raises; plans again if the engine refuses a subnet after all.
 
+use super::source::Source;
 use crate::cli::ReleaseArg;
 use crate::docker::{Console, Docker, EngineHandle};
-use crate::error::{CommandError, ExitCode};
+use crate::error::CommandError;
 use crate::image::{self, Policy, Supply};
 use crate::instrument::{self, Instrument};
 use crate::lab::{self, Engines, Lab};
@@ -12,21 +12,11 @@ use crate::plan::{self, Images, Plan};
 use crate::progress::Progress;
 use crate::release::{Catalogue, Release};
 use crate::stop::Stop;
-use crate::topology::{self, Topology};
+use crate::topology::Topology;
 use ipnet::Ipv4Net;
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// A topology file that was read and checked.
-#[derive(Debug, Clone)]
-pub struct Source {
-    /// The topology.
-    pub topology: Topology,
-    /// Hash of its text.
-    pub hash: String,
-}
 
 /// Everything that a plan needs but addresses.
 pub struct Ground {
@@ -38,42 +28,6 @@ pub struct Ground {
     pub images: Images,
     /// Relay and probe, with their digests.
     pub instrument: Instrument,
-}
-
-/// Reads and checks a topology file (`-`: stdin). All problems are printed.
-///
-/// # Errors
-/// It cannot be read, or is no topology.
-pub fn read(file: &Path) -> Result<Source, CommandError> {
-    let stdin = file == Path::new("-");
-    let name = if stdin {
-        topology::STDIN.to_owned()
-    } else {
-        file.display().to_string()
-    };
-    let text = if stdin {
-        std::io::read_to_string(std::io::stdin())
-    } else {
-        std::fs::read_to_string(file)
-    };
-    let text = text.map_err(|error| CommandError::new(ExitCode::Topology, format!("read {name}: {error}")))?;
-    match topology::parse(&name, &text) {
-        Ok(topology) => Ok(Source {
-            topology,
-            hash: topology::hash(&text),
-        }),
-        Err(problems) => {
-            for problem in &problems {
-                eprintln!("{}", problem.render(&text, false));
-            }
-            let count = problems.len();
-            let noun = if count == 1 { "problem" } else { "problems" };
-            Err(CommandError::new(
-                ExitCode::Topology,
-                format!("use {name}: {count} {noun}"),
-            ))
-        }
-    }
 }
 
 /// What every node runs: its own pin, else the command line's choice, else the default.
@@ -132,7 +86,7 @@ impl Ground {
     /// # Errors
     /// There are no addresses left, or a release does not fit its node.
     pub fn plan(&self, lab: &LabName, run: Option<&str>, taken: &[Ipv4Net]) -> Result<Plan, CommandError> {
-        let Source { topology, hash } = &self.source;
+        let Source { topology, hash, .. } = &self.source;
         Ok(plan::plan(topology, hash, lab, run, &self.images, taken)?)
     }
 

@@ -2,8 +2,9 @@
 //! the same is an error, never replaced.
 
 use super::connect;
-use super::prepare::{self, Ground, Source};
+use super::prepare::{self, Ground};
 use super::screen::{self, plain_table};
+use super::source::{self, Source};
 use crate::cli::{Format, Global, Up};
 use crate::docker::EngineHandle;
 use crate::document::document;
@@ -48,7 +49,7 @@ pub struct UpNode {
 }
 
 pub(super) async fn run(global: &Global, up: Up) -> Result<ExitCode, CommandError> {
-    let source = prepare::read(&up.file)?;
+    let source = source::read(&up.file, global.format, global.color)?;
     let releases = prepare::releases(&source.topology, &up.release)?;
     let name = up.lab.unwrap_or_else(|| source.topology.name.clone());
     let progress = Progress::new(global.quiet);

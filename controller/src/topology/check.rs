@@ -19,12 +19,15 @@ const PREFIXES: std::ops::RangeInclusive<u8> = 16..=26;
 
 /// The topology, if nothing is wrong with it.
 pub(super) fn check(file: &File, name_of_file: &str, problems: &mut Problems) -> Option<Topology> {
+    if too_large(file, problems) {
+        // The checks below look at every node for every node.
+        return None;
+    }
     version(file, problems);
     let name = lab_name(file, name_of_file, problems);
     let datacenters = datacenters(file, problems);
     let links = links::links(file, problems);
     let nodes = nodes::nodes(file, problems);
-    limits(file, problems);
     if !problems.is_empty() {
         return None;
     }
@@ -219,7 +222,8 @@ fn is_ours_to_use(net: Ipv4Net) -> bool {
     })
 }
 
-fn limits(file: &File, problems: &mut Problems) {
+fn too_large(file: &File, problems: &mut Problems) -> bool {
+    let mut too_large = false;
     for (what, count, most, place) in [
         (
             "datacenters",
@@ -235,6 +239,7 @@ fn limits(file: &File, problems: &mut Problems) {
         ),
     ] {
         if let Some(place) = place {
+            too_large = true;
             problems.add(
                 place,
                 Code::TooLarge,
@@ -242,6 +247,7 @@ fn limits(file: &File, problems: &mut Problems) {
             );
         }
     }
+    too_large
 }
 
 /// Whether a datacenter of this name is declared; if not, a problem with the nearest one.

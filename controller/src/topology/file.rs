@@ -25,15 +25,17 @@ pub(super) struct File {
     #[schemars(required, schema_with = "version")]
     pub(super) version: Option<At<String>>,
     /// Name of the lab; without it the name of the file.
-    #[schemars(schema_with = "node_name")]
+    #[schemars(default, schema_with = "node_name")]
     pub(super) name: Option<At<String>>,
     /// Datacenters by name; a name has no `-` and no `:`.
     #[schemars(schema_with = "datacenters")]
     pub(super) datacenters: Vec<(At<String>, DatacenterFile)>,
-    /// Links by the two datacenters that they join: `dc1-dc2` is both directions, `dc1:dc2` the one from dc1 to dc2, where
-    /// it differs. Every two datacenters need one.
+    /// Links by the two datacenters that they join, one for every two: `dc1-dc2` is both directions, `dc1:dc2` the one from dc1 to dc2.
     #[schemars(default, schema_with = "links")]
     pub(super) links: Vec<(At<String>, LinkFile)>,
+    /// `links` is there and no map: its absence is not a second problem.
+    #[schemars(skip)]
+    pub(super) links_broken: bool,
     /// What holds for every node that does not say otherwise.
     #[schemars(default)]
     pub(super) defaults: DefaultsFile,
@@ -50,7 +52,7 @@ pub(super) struct File {
 #[schemars(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct DatacenterFile {
     /// Its network, e.g. 10.7.1.0/24; without it one is chosen that nobody uses.
-    #[schemars(with = "Option<String>")]
+    #[schemars(default, schema_with = "text")]
     pub(super) subnet: Option<At<String>>,
 }
 
@@ -63,10 +65,10 @@ pub(super) struct DatacenterFile {
 )]
 pub(super) struct LinkFile {
     /// ONE WAY, with a unit: 20ms, 1.5ms, 500us. A round trip takes twice as long.
-    #[schemars(schema_with = "delay")]
+    #[schemars(default, schema_with = "delay")]
     pub(super) delay: Option<At<String>>,
     /// Round trip, with a unit; half of it in each direction. Only for `dc1-dc2`.
-    #[schemars(schema_with = "delay")]
+    #[schemars(default, schema_with = "delay")]
     pub(super) rtt: Option<At<String>>,
     /// Something was there, but it could not be read: its absence is not a second problem.
     #[schemars(skip)]
@@ -78,14 +80,17 @@ pub(super) struct LinkFile {
 #[schemars(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct DefaultsFile {
     /// Engine of the nodes that name none.
-    #[schemars(schema_with = "engine")]
+    #[schemars(default, schema_with = "engine")]
     pub(super) engine: Option<At<String>>,
     /// Release of the nodes with this engine; needs `engine` beside it.
-    #[schemars(with = "Option<String>")]
+    #[schemars(default, schema_with = "text")]
     pub(super) release: Option<At<String>>,
     /// Settings of the nodes with this engine; needs `engine` beside it.
     #[schemars(default, schema_with = "config")]
     pub(super) config: Vec<(At<String>, At<String>)>,
+    /// Something was there, but it could not be read: no engine is not a second problem.
+    #[schemars(skip)]
+    pub(super) broken: bool,
 }
 
 /// A server.
@@ -93,25 +98,25 @@ pub(super) struct DefaultsFile {
 #[schemars(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct NodeFile {
     /// What it runs.
-    #[schemars(schema_with = "engine")]
+    #[schemars(default, schema_with = "engine")]
     pub(super) engine: Option<At<String>>,
     /// The datacenter it stands in.
     #[schemars(required, with = "String")]
     pub(super) datacenter: Option<At<String>>,
     /// What it does; follows from `engine` and `replica-of` and need not be said.
-    #[schemars(schema_with = "role")]
+    #[schemars(default, schema_with = "role")]
     pub(super) role: Option<At<String>>,
     /// The primary that it copies.
-    #[schemars(with = "Option<String>")]
+    #[schemars(default, schema_with = "text")]
     pub(super) replica_of: Option<At<String>>,
     /// Its own release: a name of `testbed images list`, or ENGINE=IMAGE. Without it the one of `--release`.
-    #[schemars(with = "Option<String>")]
+    #[schemars(default, schema_with = "text")]
     pub(super) release: Option<At<String>>,
     /// Settings, as the server names them; values are taken as written.
     #[schemars(default, schema_with = "config")]
     pub(super) config: Vec<(At<String>, At<String>)>,
     /// Port of the host that leads to the server: 6380 (on 127.0.0.1) or "0.0.0.0:6380".
-    #[schemars(schema_with = "publish")]
+    #[schemars(default, schema_with = "publish")]
     pub(super) publish: Option<At<String>>,
     /// Keys whose values could not be read: their absence is not a second problem.
     #[schemars(skip)]
@@ -141,6 +146,7 @@ pub(super) const NODE_KEYS: &[&str] = &[
 #[must_use]
 pub fn schema() -> String {
     let schema = schemars::generate::SchemaSettings::draft07()
+        .for_deserialize()
         .into_generator()
         .into_root_schema_for::<File>();
     serde_json::to_string_pretty(&schema).expect("a schema is JSON") + "\n"
@@ -148,6 +154,10 @@ pub fn schema() -> String {
 
 fn version(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "integer", "const": 1 })
+}
+
+fn text(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string" })
 }
 
 fn delay(_: &mut SchemaGenerator) -> Schema {

@@ -29,10 +29,11 @@ pub(super) fn links(file: &File, problems: &mut Problems) -> Vec<Link> {
     let mut said: BTreeMap<Ends, Said> = BTreeMap::new();
     let mut joined: BTreeMap<Ends, usize> = BTreeMap::new();
     for (key, link) in &file.links {
-        let Some((from, to, directed)) = ends(key, file, problems) else {
+        let ends = ends(key, file, problems);
+        let delay_ns = conditions(key, link, key.value.contains(':'), problems);
+        let Some((from, to, directed)) = ends else {
             continue;
         };
-        let delay_ns = conditions(key, link, directed, problems);
         if !directed {
             let pair = if from < to { (from, to) } else { (to, from) };
             if let Some(line) = joined.insert(pair, key.place.line) {
@@ -165,9 +166,22 @@ fn read(key: &str, text: &At<String>, problems: &mut Problems) -> Option<u64> {
 
 /// Reports every datacenter that has no link at all, and else every pair and direction without one.
 fn missing(file: &File, said: &BTreeMap<Ends, Said>, problems: &mut Problems) {
-    let names: Vec<&At<String>> = file.datacenters.iter().map(|(key, _)| key).collect();
+    // A name that is not allowed cannot be part of a link either; that is one problem, not two.
+    let names = file.datacenters.iter().map(|(key, _)| key);
+    let names: Vec<&At<String>> = names.filter(|key| DatacenterName::new(&key.value).is_ok()).collect();
+    if file.links.is_empty() {
+        if let Some(second) = names.get(1).filter(|_| !file.links_broken) {
+            let first = &names[0].value;
+            problems
+                .add(second.place, Code::NoLink, "there is no link between the datacenters")
+                .hint(format!(
+                    "add `links:` and below it `{first}-{}: {{ delay: 20ms }}`, a delay one way; every two datacenters need one",
+                    second.value
+                ));
+        }
+        return;
+    }
     let linked = |name: &str| said.keys().any(|&(from, to)| from == name || to == name);
-    // Only the first of them is told when nothing is linked at all: with two datacenters both lack the same link.
     let mut lonely: Vec<&str> = Vec::new();
     for (index, from) in names.iter().enumerate() {
         for to in &names[index + 1..] {

@@ -65,7 +65,7 @@ fn defaults(file: &File, engine: Option<EngineKind>, problems: &mut Problems) {
     let defaults = &file.defaults;
     if let Some(engine) = engine {
         settings::check(&defaults.config, engine, problems);
-    } else if defaults.engine.is_none() {
+    } else if defaults.engine.is_none() && !defaults.broken {
         let release = defaults.release.as_ref().map(|release| ("release", release.place));
         let config = defaults.config.first().map(|(key, _)| ("config", key.place));
         for (key, place) in release.into_iter().chain(config) {
@@ -153,7 +153,7 @@ fn engine(text: &At<String>, problems: &mut Problems) -> Option<EngineKind> {
 }
 
 fn no_engine(key: &At<String>, node: &NodeFile, file: &File, problems: &mut Problems) -> Option<EngineKind> {
-    if !node.broken.contains(&"engine") && file.defaults.engine.is_none() {
+    if !node.broken.contains(&"engine") && file.defaults.engine.is_none() && !file.defaults.broken {
         problems
             .add(
                 key.place,
@@ -177,8 +177,13 @@ fn role(
     if let Some(role) = said
         && !["primary", "replica", "postgres"].contains(&role.value.as_str())
     {
-        let hint = match nearest(&role.value, ["primary", "replica", "postgres"]) {
-            Some(nearest) => format!("did you mean `{nearest}`?"),
+        let meant = match role.value.as_str() {
+            "master" | "leader" | "main" => Some("primary"),
+            "slave" | "follower" | "secondary" => Some("replica"),
+            other => nearest(other, ["primary", "replica", "postgres"]),
+        };
+        let hint = match meant {
+            Some(meant) => format!("did you mean `{meant}`?"),
             None => "roles are primary, replica (with `replica-of`) and postgres".to_owned(),
         };
         problems

@@ -4,18 +4,24 @@
 //! all, in the order of the file. Text of the file reaches the terminal without its control characters.
 
 use super::tree::Place;
-use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteDiagnostic, NamedSource, Report};
+use miette::{
+    GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteDiagnostic, MietteError, MietteSpanContents, Report,
+    SourceCode, SourceSpan, SpanContents,
+};
+use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Most problems that are kept of one file; a file that breaks more rules is broken in a way that more lines do not show.
-const MOST: usize = 100;
+/// Most problems that are told of one file; a file that breaks more rules is broken in a way that more lines do not show.
+const MOST_TOLD: usize = 100;
+/// Most problems that are kept before they are sorted: a file of a megabyte can have as many as it has keys.
+const MOST_KEPT: usize = 2000;
 /// Longest line that is shown as a snippet, bytes; a longer one (a file without line breaks) would fill the terminal.
 const LONGEST_LINE: usize = 240;
 /// Longest piece of the file that is repeated inside a message, characters.
 const LONGEST_QUOTE: usize = 60;
 
 /// One thing that is wrong.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Problem {
     /// The file, as the user named it.
     pub file: String,
@@ -29,7 +35,7 @@ pub struct Problem {
     pub message: String,
     /// What to write instead.
     pub hint: Option<String>,
-    /// The line of the file.
+    /// The line of the file; empty if it is very long.
     pub snippet: String,
     /// Where it begins in the text, bytes.
     #[serde(skip)]
@@ -40,7 +46,7 @@ pub struct Problem {
 }
 
 /// The rules of a topology file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Code {
     /// It cannot be read as UTF-8 text.
@@ -148,11 +154,10 @@ impl Problem {
         if let Some(hint) = &self.hint {
             diagnostic = diagnostic.with_help(hint.clone());
         }
-        let shown = !self.snippet.is_empty() && self.snippet.len() <= LONGEST_LINE;
+        let shown = !self.snippet.is_empty();
         let report = if shown {
             let label = LabeledSpan::new_primary_with_span(None, (self.offset, self.length));
-            Report::new(diagnostic.with_label(label))
-                .with_source_code(NamedSource::new(self.file.clone(), without_control(text)))
+            Report::new(diagnostic.with_label(label)).with_source_code(Window::around(self, text))
         } else {
             diagnostic.message = format!("{}:{}:{}: {}", self.file, self.line, self.column, self.message);
             Report::new(diagnostic)
@@ -168,8 +173,79 @@ impl Problem {
             .with_links(false)
             .render_report(&mut out, report.as_ref())
             .expect("a diagnostic is written to a string");
+        // miette counts columns in bytes, and from the first line that it sees.
+        if shown && let Some((before, rest)) = out.split_once(&format!("─[{}:", self.file)) {
+            let after = rest.split_once(']').map_or("", |(_, after)| after);
+            out = format!("{before}─[{}:{}:{}]{after}", self.file, self.line, self.column);
+        }
         // miette pads lines; what is printed, stored and compared ends where its text ends.
         out.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+    }
+}
+
+/// The line of a problem and its neighbours: all that miette sees of a file, however long its other lines are.
+#[derive(Debug)]
+struct Window {
+    file: String,
+    lines: String,
+    /// Where `lines` begins in the file, bytes.
+    offset: usize,
+    /// Line of the file that it begins with, from 0.
+    line: usize,
+}
+
+impl Window {
+    fn around(problem: &Problem, text: &str) -> Self {
+        let start = problem.offset
+            - text[..problem.offset]
+                .bytes()
+                .rev()
+                .take_while(|&byte| byte != b'\n')
+                .count();
+        let end = |from: usize| text[from..].find('\n').map_or(text.len(), |at| from + at + 1);
+        let mut window = Self {
+            file: problem.file.clone(),
+            lines: String::new(),
+            offset: start,
+            line: problem.line - 1,
+        };
+        let mut last = end(start);
+        if start > 0
+            && let Some(before) = line_at(text, start - 1)
+        {
+            window.offset = start
+                - 1
+                - text[..start - 1]
+                    .bytes()
+                    .rev()
+                    .take_while(|&byte| byte != b'\n')
+                    .count();
+            window.line -= 1;
+            debug_assert!(before.len() <= start - window.offset);
+        }
+        if last < text.len() && line_at(text, last).is_some() {
+            last = end(last);
+        }
+        window.lines = without_control(&text[window.offset..last]);
+        window
+    }
+}
+
+impl SourceCode for Window {
+    fn read_span<'a>(
+        &'a self,
+        _: &SourceSpan,
+        _: usize,
+        _: usize,
+    ) -> Result<Box<dyn SpanContents<'a> + 'a>, MietteError> {
+        Ok(Box::new(MietteSpanContents::new_named(
+            self.file.clone(),
+            self.lines.as_bytes(),
+            (self.offset, self.lines.len()).into(),
+            self.line,
+            0,
+            self.lines.lines().count(),
+        )))
     }
 }
 
@@ -191,6 +267,9 @@ impl<'a> Problems<'a> {
 
     /// Adds one; its hint is added to the returned value.
     pub(super) fn add(&mut self, place: Place, code: Code, message: impl Into<String>) -> Hint<'_> {
+        if self.found.len() >= MOST_KEPT {
+            return Hint(None);
+        }
         let offset = place.offset.min(self.text.len());
         self.found.push(Problem {
             file: self.file.to_owned(),
@@ -199,11 +278,11 @@ impl<'a> Problems<'a> {
             code,
             message: message.into(),
             hint: None,
-            snippet: without_control(line_at(self.text, offset)),
+            snippet: line_at(self.text, offset).map(without_control).unwrap_or_default(),
             offset,
             length: place.length.min(self.text.len() - offset),
         });
-        Hint(self.found.last_mut().expect("it was just added"))
+        Hint(self.found.last_mut())
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -216,17 +295,19 @@ impl<'a> Problems<'a> {
             .sort_by_key(|problem| (problem.line, problem.column, problem.offset));
         self.found
             .dedup_by(|a, b| a.offset == b.offset && a.line == b.line && a.message == b.message);
-        self.found.truncate(MOST);
+        self.found.truncate(MOST_TOLD);
         self.found
     }
 }
 
 /// The problem just added, to give it a hint.
-pub(super) struct Hint<'p>(&'p mut Problem);
+pub(super) struct Hint<'p>(Option<&'p mut Problem>);
 
 impl Hint<'_> {
     pub(super) fn hint(self, hint: impl Into<String>) {
-        self.0.hint = Some(hint.into());
+        if let Some(problem) = self.0 {
+            problem.hint = Some(hint.into());
+        }
     }
 }
 
@@ -255,18 +336,23 @@ pub(super) fn nearest<'w>(word: &str, words: impl IntoIterator<Item = &'w str>) 
         .map(|(_, known)| known)
 }
 
-fn line_at(text: &str, offset: usize) -> &str {
+/// The line around a byte, unless it is too long to show.
+fn line_at(text: &str, offset: usize) -> Option<&str> {
     let bytes = text.as_bytes();
-    let start = bytes[..offset]
-        .iter()
-        .rposition(|&byte| byte == b'\n')
-        .map_or(0, |at| at + 1);
-    let end = bytes[offset..]
-        .iter()
-        .position(|&byte| byte == b'\n')
-        .map_or(bytes.len(), |at| offset + at);
+    let first = offset.saturating_sub(LONGEST_LINE);
+    let last = bytes.len().min(offset + LONGEST_LINE);
+    let start = match bytes[first..offset].iter().rposition(|&byte| byte == b'\n') {
+        Some(at) => first + at + 1,
+        None if first == 0 => 0,
+        None => return None,
+    };
+    let end = match bytes[offset..last].iter().position(|&byte| byte == b'\n') {
+        Some(at) => offset + at,
+        None if last == bytes.len() => last,
+        None => return None,
+    };
     // A line break is one byte and never part of another character.
-    text[start..end].trim_end_matches('\r')
+    Some(text[start..end].trim_end_matches('\r')).filter(|line| line.len() <= LONGEST_LINE)
 }
 
 /// The same text, byte for byte as long, with every control character replaced.

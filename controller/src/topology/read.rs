@@ -2,6 +2,7 @@
 //!
 //! Goes on after every problem, so that the meaning of what could be read is checked as well.
 
+use super::delay::BadDelay;
 use super::file::{
     DATACENTER_KEYS, DEFAULTS_KEYS, DatacenterFile, DefaultsFile, FILE_KEYS, File, LINK_KEYS, LinkFile, NODE_KEYS,
     NodeFile,
@@ -21,6 +22,7 @@ pub(super) fn read(tree: &At<Tree>, problems: &mut Problems) -> Option<File> {
         name: None,
         datacenters: Vec::new(),
         links: Vec::new(),
+        links_broken: false,
         defaults: DefaultsFile::default(),
         nodes: Vec::new(),
         datacenters_place: Place {
@@ -36,14 +38,18 @@ pub(super) fn read(tree: &At<Tree>, problems: &mut Problems) -> Option<File> {
             "datacenters" => {
                 seen_datacenters = true;
                 file.datacenters_place = key.place;
-                file.datacenters = reader.each(value, "datacenters", Reader::datacenter);
+                file.datacenters
+                    .extend(reader.each(value, "datacenters", Reader::datacenter));
                 if matches!(&value.value, Tree::Map(entries) if entries.is_empty()) {
                     reader.no_datacenters(key.place);
                 }
             }
-            "links" => file.links = reader.each(value, "links", Reader::link),
+            "links" => {
+                file.links_broken = !matches!(value.value, Tree::Map(_));
+                file.links.extend(reader.each(value, "links", Reader::link));
+            }
             "defaults" => file.defaults = reader.defaults(value),
-            "nodes" => file.nodes = reader.each(value, "nodes", Reader::node),
+            "nodes" => file.nodes.extend(reader.each(value, "nodes", Reader::node)),
             _ => {}
         }
     }
@@ -66,7 +72,7 @@ impl Reader<'_, '_> {
         keys: &'static [&'static str],
         extensions: bool,
     ) -> Option<Entries<'t>> {
-        let entries = self.entries(tree, what)?;
+        let entries = self.entries(tree, what, extensions)?;
         let known = |key: &str| keys.contains(&key) || (extensions && key.starts_with("x-"));
         for (key, _) in entries.iter().filter(|(key, _)| !known(&key.value)) {
             let added = self.problems.add(
@@ -76,14 +82,21 @@ impl Reader<'_, '_> {
             );
             added.hint(match nearest(&key.value, keys.iter().copied()) {
                 Some(nearest) => format!("did you mean `{nearest}`?"),
+                None if keys.len() == 1 => format!("its only key is {}", keys[0]),
                 None => format!("its keys are {}", keys.join(", ")),
             });
         }
         Some(entries.into_iter().filter(|(key, _)| known(&key.value)).collect())
     }
 
-    /// A map with any keys, each once.
-    fn entries<'t>(&mut self, tree: &'t At<Tree>, what: &str) -> Option<Entries<'t>> {
+    /// A map with any keys, each once; or `repeated`, so that what stands in a second section is checked as well.
+    fn entries<'t>(&mut self, tree: &'t At<Tree>, what: &str, repeated: bool) -> Option<Entries<'t>> {
+        if tree.value == Tree::Null {
+            self.problems
+                .add(tree.place, Code::Missing, format!("{what} has nothing in it"))
+                .hint("write its `key: value` lines below it, indented by two spaces");
+            return None;
+        }
         let Tree::Map(map) = &tree.value else {
             let added = self.problems.add(
                 tree.place,
@@ -92,6 +105,8 @@ impl Reader<'_, '_> {
             );
             if let Tree::List(_) = tree.value {
                 added.hint("write `NAME:` on each line instead of `- NAME`");
+            } else if repeated {
+                added.hint("begin with `version: 1` and `datacenters:`; topologies/two-dc.yaml is an example");
             }
             return None;
         };
@@ -115,8 +130,10 @@ impl Reader<'_, '_> {
                     Code::Duplicate,
                     format!("{} stands twice in {what}, first in line {line}", quote(&text)),
                 );
-                seen.insert(text, line);
-                continue;
+                seen.insert(text.clone(), line);
+                if !repeated {
+                    continue;
+                }
             }
             entries.push((
                 At {
@@ -136,7 +153,7 @@ impl Reader<'_, '_> {
         what: &str,
         section: fn(&mut Self, &At<String>, &At<Tree>) -> T,
     ) -> Vec<(At<String>, T)> {
-        self.entries(tree, &format!("`{what}`"))
+        self.entries(tree, &format!("`{what}`"), false)
             .unwrap_or_default()
             .into_iter()
             .map(|(key, value)| {
@@ -212,12 +229,17 @@ impl Reader<'_, '_> {
 
     fn defaults(&mut self, tree: &At<Tree>) -> DefaultsFile {
         let mut defaults = DefaultsFile::default();
-        for (key, value) in self
-            .section(tree, "`defaults`", DEFAULTS_KEYS, false)
-            .unwrap_or_default()
-        {
+        let Some(fields) = self.section(tree, "`defaults`", DEFAULTS_KEYS, false) else {
+            defaults.broken = true;
+            return defaults;
+        };
+        defaults.broken = matches!(&tree.value, Tree::Map(all) if all.len() > fields.len());
+        for (key, value) in fields {
             match key.value.as_str() {
-                "engine" => defaults.engine = self.text(value, "engine"),
+                "engine" => {
+                    defaults.engine = self.text(value, "engine");
+                    defaults.broken |= defaults.engine.is_none();
+                }
                 "release" => defaults.release = self.text(value, "release"),
                 _ => defaults.config = self.config(value),
             }
@@ -270,7 +292,7 @@ impl Reader<'_, '_> {
 
     fn config(&mut self, tree: &At<Tree>) -> Vec<(At<String>, At<String>)> {
         let mut settings = Vec::new();
-        for (key, value) in self.entries(tree, "`config`").unwrap_or_default() {
+        for (key, value) in self.entries(tree, "`config`", false).unwrap_or_default() {
             match &value.value {
                 Tree::Text(text) | Tree::Number(text) | Tree::Truth(text) => settings.push((
                     key,
@@ -359,10 +381,13 @@ impl Reader<'_, '_> {
                     Code::NoUnit,
                     format!("`{key}: {}` has no unit", written.chars().take(40).collect::<String>()),
                 )
-                .hint(format!(
-                    "write `{}ms` if milliseconds are meant",
-                    written.trim_start_matches('-')
-                ));
+                .hint(BadDelay::NoUnit.hint(written));
+            return None;
+        }
+        if let Tree::Truth(_) = &tree.value {
+            self.problems
+                .add(tree.place, Code::WrongType, format!("`{key}` is no truth value"))
+                .hint(BadDelay::Unreadable.hint(""));
             return None;
         }
         self.text(tree, key)

@@ -69,7 +69,7 @@ pub(super) fn check(settings: &[(At<String>, At<String>)], engine: EngineKind, p
                 .add(
                     key.place,
                     Code::BadConfig,
-                    format!("setting {} is made by testbed itself", quote(name)),
+                    format!("setting {} cannot be changed here", quote(name)),
                 )
                 .hint(instead(&lower));
         } else if !is_setting(name, engine) {

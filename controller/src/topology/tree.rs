@@ -64,7 +64,9 @@ impl Tree {
 
 /// The document, or `None` with the one problem that the parser stopped at.
 pub(super) fn read(text: &str, problems: &mut Problems) -> Option<At<Tree>> {
+    // The library's budgets, but the depth: each level takes a good kilobyte of stack, and a topology has six.
     let options = serde_yaml::options! {
+        budget: serde_yaml::budget! { max_depth: 64 },
         duplicate_keys: DuplicateKeyPolicy::PassThrough,
         non_finite_float_policy: NonFiniteFloatPolicy::PassThrough,
         strict_booleans: true,
@@ -79,33 +81,64 @@ pub(super) fn read(text: &str, problems: &mut Problems) -> Option<At<Tree>> {
     }
 }
 
-fn report(error: &serde_yaml::Error, text: &str, problems: &mut Problems) {
-    let place = error.location().map_or_else(Place::default, |location| {
-        let mut place = place_of(&location);
-        // The parser points at one character, sometimes behind the last one.
-        place.length = usize::from(place.offset < text.len());
-        place
-    });
-    let message = error.to_string();
-    // The library ends its message with the place that is shown anyway.
-    let message = message.split(" at line ").next().unwrap_or(&message);
+fn report(mut error: &serde_yaml::Error, text: &str, problems: &mut Problems) {
+    use serde_yaml::Error;
+    let place = error
+        .location()
+        .map_or_else(Place::default, |location| place_of_error(&location, text));
+    while let Error::AliasError { error: inner, .. } | Error::WithSnippet { error: inner, .. } = error {
+        error = inner;
+    }
     let line = text.lines().nth(place.line.saturating_sub(1)).unwrap_or("");
-    let hint = match error {
-        serde_yaml::Error::MultipleDocuments { .. } => Some("one file is one topology: split it at the `---`"),
-        serde_yaml::Error::Budget { .. }
-        | serde_yaml::Error::AliasReplayLimitExceeded { .. }
-        | serde_yaml::Error::AliasExpansionLimitExceeded { .. }
-        | serde_yaml::Error::AliasReplayStackDepthExceeded { .. } => {
-            Some("anchors and aliases of a topology are few and flat; this file unfolds beyond all bounds")
+    let (message, hint) = match error {
+        Error::MultipleDocuments { .. } => (
+            "there is a second document in the file".to_owned(),
+            Some("one file is one topology: split it at the `---`"),
+        ),
+        Error::Budget { .. }
+        | Error::AliasReplayLimitExceeded { .. }
+        | Error::AliasExpansionLimitExceeded { .. }
+        | Error::AliasReplayStackDepthExceeded { .. } => (
+            "the file unfolds beyond all bounds".to_owned(),
+            Some("anchors and aliases of a topology are few, and not made of each other; its lists and maps are flat"),
+        ),
+        Error::UnknownAnchor { .. } => (
+            "this is not YAML: an alias without its anchor".to_owned(),
+            Some("define it before its first use, with `&NAME`"),
+        ),
+        other => {
+            let message = other.to_string();
+            // The library ends its message with the place that is shown anyway.
+            let message = message.split(" at line ").next().unwrap_or(&message);
+            let tab = line.trim_start_matches(' ').starts_with('\t');
+            (
+                format!("this is not YAML: {message}"),
+                tab.then_some("indent with spaces; YAML does not allow tabs"),
+            )
         }
-        serde_yaml::Error::UnknownAnchor { .. } => Some("define it before its first use, with `&NAME`"),
-        _ if line.trim_start_matches(' ').starts_with('\t') => Some("indent with spaces; YAML does not allow tabs"),
-        _ => None,
     };
-    let added = problems.add(place, Code::Yaml, format!("this is not a YAML document: {message}"));
+    let added = problems.add(place, Code::Yaml, message);
     if let Some(hint) = hint {
         added.hint(hint);
     }
+}
+
+/// The parser counts characters, sometimes one behind the last; the offset in bytes is found by line and column.
+fn place_of_error(location: &serde_yaml::Location, text: &str) -> Place {
+    let mut place = place_of(location);
+    let before: usize = text
+        .split_inclusive('\n')
+        .take(place.line.saturating_sub(1))
+        .map(str::len)
+        .sum();
+    let line = text[before..].split('\n').next().unwrap_or_default();
+    let column = line
+        .char_indices()
+        .nth(place.column.saturating_sub(1))
+        .map_or(line.len(), |(at, _)| at);
+    place.offset = before + column;
+    place.length = line[column..].chars().next().map_or(0, char::len_utf8);
+    place
 }
 
 fn place_of(location: &serde_yaml::Location) -> Place {

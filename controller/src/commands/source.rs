@@ -1,0 +1,133 @@
+//! Topology files, read for all verbs that take one: from disk or stdin, checked, with every problem shown.
+//!
+//! The only place of the program that reads one. What is wrong with a file is printed here and is exit code 3; no engine
+//! is asked before.
+
+use crate::cli::{Color, Format};
+use crate::error::{CommandError, ExitCode};
+use crate::topology::{self, Code, MOST_BYTES, Problem, STDIN, Topology};
+use std::io::{IsTerminal, Read};
+use std::path::Path;
+
+/// A checked topology and where it came from.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// Text of the file.
+    pub text: String,
+    /// What it says.
+    pub topology: Topology,
+    /// sha256 of the text, hex.
+    pub hash: String,
+}
+
+/// The topology in a file (`-`: stdin). Its problems are printed on stderr.
+///
+/// # Errors
+/// The file cannot be read, or is not right.
+pub fn read(path: &Path, format: Format, color: Color) -> Result<Source, CommandError> {
+    let name = name_of(path);
+    let text = text_of(path)?;
+    let checked = match text {
+        Ok(text) => match topology::parse(&name, &text) {
+            Ok(topology) => {
+                return Ok(Source {
+                    hash: topology::hash(&text),
+                    text,
+                    topology,
+                });
+            }
+            Err(problems) => (problems, text),
+        },
+        Err(problem) => (vec![problem], String::new()),
+    };
+    let (problems, text) = checked;
+    if format == Format::Json {
+        eprint!(
+            "{}",
+            crate::document::document("problems", &Problems { problems: &problems })
+        );
+    } else {
+        eprint!("{}", rendered(&problems, &text, color));
+    }
+    Err(CommandError::new(
+        ExitCode::Topology,
+        format!("use {name}: {}", counted(problems.len())),
+    ))
+}
+
+/// The text of a file, or the problem that it is none.
+///
+/// # Errors
+/// The file cannot be read at all.
+pub fn text_of(path: &Path) -> Result<Result<String, Problem>, CommandError> {
+    let name = name_of(path);
+    // One byte more than allowed is enough to know, and /dev/zero ends.
+    let most = MOST_BYTES as u64 + 1;
+    let mut bytes = Vec::new();
+    let read = if name == STDIN {
+        std::io::stdin().lock().take(most).read_to_end(&mut bytes)
+    } else {
+        std::fs::File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes))
+    };
+    read.map_err(|error| {
+        let hint = match error.kind() {
+            std::io::ErrorKind::NotFound => "topologies/two-dc.yaml is one; `-` reads stdin",
+            std::io::ErrorKind::IsADirectory => "name one file of it",
+            _ => "it must be a file that you may read",
+        };
+        CommandError::new(ExitCode::Usage, format!("read {name}: {error}")).hint(hint)
+    })?;
+    Ok(String::from_utf8(bytes).map_err(|error| {
+        // A file that is too long may have been read up to the middle of a character.
+        let (code, message, hint) = if error.as_bytes().len() > MOST_BYTES {
+            (
+                Code::TooLarge,
+                format!("more than the {MOST_BYTES} bytes of any topology"),
+                None,
+            )
+        } else {
+            let at = error.utf8_error().valid_up_to();
+            let line = error.as_bytes()[..at].iter().filter(|&&byte| byte == b'\n').count() + 1;
+            let hint = "a topology is YAML in UTF-8; is it a binary file, or saved as UTF-16?".to_owned();
+            (Code::NotText, format!("line {line} is not UTF-8 text"), Some(hint))
+        };
+        Problem::of_file(&name, code, message, hint)
+    }))
+}
+
+/// How a file is called in messages.
+#[must_use]
+pub fn name_of(path: &Path) -> String {
+    if path == Path::new("-") {
+        STDIN.to_owned()
+    } else {
+        path.display().to_string()
+    }
+}
+
+/// Problems for people, as they are printed on stderr.
+#[must_use]
+pub fn rendered(problems: &[Problem], text: &str, color: Color) -> String {
+    let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let colour = match color {
+        Color::Always => true,
+        Color::Never => false,
+        Color::Auto => std::io::stderr().is_terminal() && !unwanted,
+    };
+    problems
+        .iter()
+        .map(|problem| problem.render(text, colour))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// `1 problem`, `2 problems`.
+#[must_use]
+pub fn counted(problems: usize) -> String {
+    format!("{problems} problem{}", if problems == 1 { "" } else { "s" })
+}
+
+#[derive(serde::Serialize)]
+struct Problems<'a> {
+    problems: &'a [Problem],
+}

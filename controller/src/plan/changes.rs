@@ -1,0 +1,148 @@
+//! What `up` would have to do to a lab that is there: two plans compared, object by object.
+//!
+//! Labels that only say who made an object are no difference, nor is the topology's hash: a comment in the file
+//! changes nothing. A delay is changed on the running relay, every other difference needs the object anew.
+
+use super::{ContainerSpec, NetworkSpec, Plan, PlannedDatacenter, VolumeSpec};
+use crate::names::{DatacenterName, Kind, LABEL_PLAN, LABEL_RAISE, LABEL_RUN, LABEL_TOPOLOGY};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A difference between a plan and what is there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// An object is absent.
+    Make {
+        /// What it is for.
+        kind: Kind,
+        /// Docker name.
+        name: String,
+    },
+    /// An object is not wanted any more.
+    Remove {
+        /// What it is for.
+        kind: Kind,
+        /// Docker name.
+        name: String,
+    },
+    /// An object is there and differs.
+    Remake {
+        /// What it is for.
+        kind: Kind,
+        /// Docker name.
+        name: String,
+    },
+    /// A link has another delay.
+    Delay {
+        /// Sending side.
+        from: DatacenterName,
+        /// Receiving side.
+        to: DatacenterName,
+        /// What it should be, one way, nanoseconds.
+        delay_ns: u64,
+    },
+}
+
+/// Everything that has to be done to come from `there` to `wanted`: networks, volumes, containers, links.
+#[must_use]
+pub fn changes(wanted: &Plan, there: &Plan) -> Vec<Change> {
+    let mut changes = Vec::new();
+    let networks = |plan: &Plan| plan.networks.iter().map(bare_network).collect();
+    let volumes = |plan: &Plan| plan.volumes.iter().map(bare_volume).collect();
+    let containers = |plan: &Plan| plan.containers.iter().map(|spec| bare_container(spec, plan)).collect();
+    compare(&networks(wanted), &networks(there), &mut changes);
+    compare(&volumes(wanted), &volumes(there), &mut changes);
+    compare(&containers(wanted), &containers(there), &mut changes);
+    for link in &wanted.links {
+        let other = there
+            .links
+            .iter()
+            .find(|other| other.from == link.from && other.to == link.to);
+        if other.is_some_and(|other| other.delay_ns != link.delay_ns) {
+            changes.push(Change::Delay {
+                from: link.from.clone(),
+                to: link.to.clone(),
+                delay_ns: link.delay_ns,
+            });
+        }
+    }
+    changes
+}
+
+/// An object without what does not matter.
+#[derive(PartialEq)]
+struct Bare<T> {
+    kind: Kind,
+    name: String,
+    spec: T,
+}
+
+fn compare<T: PartialEq>(wanted: &Vec<Bare<T>>, there: &Vec<Bare<T>>, changes: &mut Vec<Change>) {
+    for object in wanted {
+        let (kind, name) = (object.kind, object.name.clone());
+        match there.iter().find(|other| other.name == object.name) {
+            None => changes.push(Change::Make { kind, name }),
+            Some(other) if other != object => changes.push(Change::Remake { kind, name }),
+            Some(_) => {}
+        }
+    }
+    for object in there {
+        if !wanted.iter().any(|other| other.name == object.name) {
+            changes.push(Change::Remove {
+                kind: object.kind,
+                name: object.name.clone(),
+            });
+        }
+    }
+}
+
+fn bare_network(spec: &NetworkSpec) -> Bare<NetworkSpec> {
+    let mut spec = spec.clone();
+    strip(&mut spec.labels);
+    Bare {
+        kind: spec.kind,
+        name: spec.name.clone(),
+        spec,
+    }
+}
+
+fn bare_volume(spec: &VolumeSpec) -> Bare<VolumeSpec> {
+    let mut spec = spec.clone();
+    strip(&mut spec.labels);
+    Bare {
+        kind: Kind::State,
+        name: spec.name.clone(),
+        spec,
+    }
+}
+
+fn bare_container(spec: &ContainerSpec, plan: &Plan) -> Bare<(ContainerSpec, Option<PlannedDatacenter>)> {
+    let mut spec = spec.clone();
+    strip(&mut spec.labels);
+    let mut datacenter = None;
+    if spec.kind == Kind::Relay {
+        // Its configuration is compared as a value, without the delays.
+        spec.command.clear();
+        datacenter = plan.datacenters.iter().find(|dc| dc.relay == spec.name).cloned();
+        if let Some(datacenter) = &mut datacenter {
+            datacenter
+                .relay_config
+                .links
+                .iter_mut()
+                .for_each(|link| link.delay_ns = 0);
+        }
+    }
+    Bare {
+        kind: spec.kind,
+        name: spec.name.clone(),
+        spec: (spec, datacenter),
+    }
+}
+
+fn strip(labels: &mut BTreeMap<String, String>) {
+    for label in [LABEL_PLAN, LABEL_RAISE, LABEL_RUN, LABEL_TOPOLOGY] {
+        labels.remove(label);
+    }
+}

@@ -1,0 +1,124 @@
+//! A plan as text for people: every Docker object, with address and image, and what the host will see of it.
+
+use super::{ContainerSpec, Plan};
+use crate::names::Kind;
+use comfy_table::{ContentArrangement, Table, presets};
+use std::fmt::Write;
+use std::time::Duration;
+
+/// The plan as tables, without colour. Lines are as long as their content.
+#[must_use]
+pub fn table(plan: &Plan) -> String {
+    let mut out = format!(
+        "lab {}: {} networks, {} volumes, {} containers (topology sha256 {})\n",
+        plan.lab,
+        plan.networks.len(),
+        plan.volumes.len(),
+        plan.containers.len(),
+        plan.topology_hash.get(..12).unwrap_or(&plan.topology_hash)
+    );
+    section(
+        &mut out,
+        ["NETWORK", "SUBNET", "DEFAULT ROUTE", "HOST", "BRIDGE"],
+        plan.networks.iter().map(|network| {
+            [
+                network.name.clone(),
+                network.subnet.to_string(),
+                // On the WAN there is none: relays route by table.
+                if network.kind == Kind::Wan {
+                    "-".to_owned()
+                } else {
+                    network.gateway.to_string()
+                },
+                network
+                    .host_address
+                    .map_or_else(|| "no address".to_owned(), |address| address.to_string()),
+                network.bridge.clone(),
+            ]
+        }),
+    );
+    section(
+        &mut out,
+        ["CONTAINER", "ROLE", "ADDRESS", "RELEASE", "IMAGE"],
+        plan.containers.iter().map(|container| {
+            let node = plan.nodes.iter().find(|node| node.container == container.name);
+            [
+                container.name.clone(),
+                role(container, plan),
+                addresses(container),
+                node.map_or_else(|| "-".to_owned(), |node| node.release.clone()),
+                container.image.clone(),
+            ]
+        }),
+    );
+    section(
+        &mut out,
+        ["VOLUME", "OF", "PATH"],
+        plan.containers.iter().flat_map(|container| {
+            container
+                .volumes
+                .iter()
+                .map(|(volume, path)| [volume.clone(), container.name.clone(), path.clone()])
+        }),
+    );
+    section(
+        &mut out,
+        ["LINK", "DELAY ONE WAY"],
+        plan.links.iter().map(|link| {
+            [
+                format!("{}:{}", link.from, link.to),
+                humantime::format_duration(Duration::from_nanos(link.delay_ns)).to_string(),
+            ]
+        }),
+    );
+    section(
+        &mut out,
+        ["PUBLISHED", "LEADS TO"],
+        plan.containers.iter().flat_map(|container| {
+            container.publish.iter().map(|(port, (host, host_port))| {
+                [format!("{host}:{host_port}"), format!("{} port {port}", container.name)]
+            })
+        }),
+    );
+    out
+}
+
+fn section<const N: usize>(out: &mut String, titles: [&str; N], rows: impl Iterator<Item = [String; N]>) {
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .set_header(titles);
+    for row in rows {
+        table.add_row(row);
+    }
+    if table.row_iter().next().is_none() {
+        return;
+    }
+    out.push('\n');
+    for line in table.to_string().lines() {
+        // The columns are padded on both sides; the text begins at the margin and ends with its last word.
+        let line = line.strip_prefix(' ').unwrap_or(line).trim_end();
+        writeln!(out, "{line}").expect("a string can be written");
+    }
+}
+
+fn role(container: &ContainerSpec, plan: &Plan) -> String {
+    use crate::topology::Role;
+    let node = plan.nodes.iter().find(|node| node.container == container.name);
+    match node.map(|node| &node.role) {
+        None => container.kind.as_str().to_owned(),
+        Some(Role::Primary) => "primary".to_owned(),
+        Some(Role::ReplicaOf(primary)) => format!("replica of {primary}"),
+        Some(Role::Postgres) => "postgres".to_owned(),
+    }
+}
+
+fn addresses(container: &ContainerSpec) -> String {
+    let addresses: Vec<String> = container
+        .endpoints
+        .iter()
+        .map(|(_, address)| address.to_string())
+        .collect();
+    addresses.join(", ")
+}

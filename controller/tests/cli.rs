@@ -1,0 +1,191 @@
+//! The verbs that need no engine, from the outside: what goes to stdout and stderr, and the exit codes.
+//!
+//! The engine is one that does not exist. What a wrong topology prints is tested in `golden`.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+const TWO_DC: &str = "topologies/two-dc.yaml";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn command(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_testbed"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("TESTBED_") {
+            command.env_remove(name);
+        }
+    }
+    command
+        .args(words)
+        .current_dir(root())
+        .env("DOCKER_HOST", "unix:///nonexistent/docker.sock")
+        .env("NO_COLOR", "1");
+    command
+}
+
+fn testbed(words: &[&str]) -> (Option<i32>, String, String) {
+    seen(&command(words).output().expect("testbed runs"))
+}
+
+fn seen(output: &Output) -> (Option<i32>, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("testbed writes UTF-8");
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+fn with_stdin(words: &[&str], input: &[u8]) -> (Option<i32>, String, String) {
+    let mut child = command(words)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("testbed runs");
+    // A reader that stopped early is no failure of the test: it may refuse what is too long.
+    let _ = child.stdin.take().expect("stdin is a pipe").write_all(input);
+    seen(&child.wait_with_output().expect("testbed ends"))
+}
+
+#[test]
+fn help_and_version_are_results_and_no_errors() {
+    for word in ["--help", "--version"] {
+        let (code, stdout, stderr) = testbed(&[word]);
+        assert_eq!((code, stderr.as_str()), (Some(0), ""), "{word}");
+        assert!(stdout.contains("testbed"), "{word}");
+    }
+}
+
+#[test]
+fn wrong_usage_is_exit_code_2() {
+    for words in [
+        &["raise"][..],
+        &["plan"],
+        &["validate"],
+        &["plan", "--lab", "Not A Name", TWO_DC],
+        &["plan", TWO_DC, "--release", "redis-0.0.1"],
+        &["plan", TWO_DC, "--release", "redis-7.0.15,valkey-9.1"],
+    ] {
+        let (code, stdout, stderr) = testbed(words);
+        assert_eq!((code, stdout.as_str()), (Some(2), ""), "{words:?}: {stderr}");
+        assert!(!stderr.is_empty(), "{words:?}");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_exit_code_2_with_the_reason() {
+    for (path, reason) in [
+        ("topologies/absent.yaml", "No such file"),
+        ("topologies", "Is a directory"),
+    ] {
+        for verb in ["validate", "plan"] {
+            let (code, stdout, stderr) = testbed(&[verb, path]);
+            assert_eq!((code, stdout.as_str()), (Some(2), ""), "{verb} {path}: {stderr}");
+            assert!(
+                stderr.contains(path) && stderr.contains(reason),
+                "{verb} {path}: {stderr}"
+            );
+            assert!(stderr.contains("hint:"), "{verb} {path}: {stderr}");
+        }
+    }
+}
+
+#[test]
+fn a_dash_reads_stdin() {
+    let text = std::fs::read(root().join(TWO_DC)).expect("the topology is there");
+    let (code, stdout, _) = with_stdin(&["validate", "-"], &text);
+    assert_eq!(code, Some(0));
+    assert_eq!(stdout, "<stdin>: ok (2 datacenters, 4 nodes)\n");
+    let (code, stdout, _) = with_stdin(&["plan", "-", "-p", "mine"], &text);
+    assert_eq!(code, Some(0));
+    assert!(stdout.contains("tb-mine-redis-primary"), "{stdout}");
+    let (code, _, stderr) = with_stdin(&["validate", "-"], b"");
+    assert_eq!(code, Some(3));
+    assert!(stderr.contains("<stdin>:1:1: the file is empty"), "{stderr}");
+}
+
+#[test]
+fn what_is_no_text_or_too_long_is_exit_code_3() {
+    let long = vec![b'#'; 3 << 20];
+    let cut = "ä".repeat(1 << 20);
+    for (input, reason) in [
+        (&b"version: 1\nname: \xff\xfe\n"[..], "line 2 is not UTF-8"),
+        (&long, "of any topology"),
+        (cut.as_bytes(), "of any topology"),
+    ] {
+        for verb in ["validate", "plan"] {
+            let (code, stdout, stderr) = with_stdin(&[verb, "-"], input);
+            assert_eq!((code, stdout.as_str()), (Some(3), ""), "{verb}");
+            assert!(stderr.contains(reason) && stderr.len() < 1000, "{verb}: {stderr}");
+        }
+    }
+}
+
+#[test]
+fn several_files_are_all_checked_and_one_wrong_one_is_exit_code_3() {
+    let bad = "controller/tests/golden/bad/no-link.yaml";
+    let (code, stdout, stderr) = testbed(&["validate", bad, TWO_DC, bad]);
+    assert_eq!(code, Some(3));
+    assert_eq!(stdout, format!("{TWO_DC}: ok (2 datacenters, 4 nodes)\n"));
+    assert_eq!(stderr.matches(&format!("{bad}: 1 problem")).count(), 2, "{stderr}");
+}
+
+#[test]
+fn json_is_one_document_with_every_file() {
+    let bad = "controller/tests/golden/bad/no-link.yaml";
+    let (code, stdout, stderr) = testbed(&["--format", "json", "validate", TWO_DC, bad]);
+    assert_eq!((code, stderr.as_str()), (Some(3), ""));
+    let document: serde_json::Value = serde_json::from_str(&stdout).expect("one JSON document");
+    assert_eq!(document["schema"], "testbed/v1");
+    assert_eq!(document["kind"], "validate");
+    assert_eq!(document["files"][0]["valid"], true);
+    assert_eq!(document["files"][0]["lab"], "two-dc");
+    let problem = &document["files"][1]["problems"][0];
+    assert_eq!(problem["code"], "no-link");
+    assert_eq!((&problem["line"], &problem["column"]), (&4.into(), &3.into()));
+    assert_eq!(problem["snippet"], "  dc2:");
+}
+
+#[test]
+fn plan_needs_no_engine_and_with_exit_code_it_does() {
+    let (code, stdout, stderr) = testbed(&["plan", TWO_DC]);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    assert!(
+        stdout.contains("lab two-dc: 3 networks, 4 volumes, 8 containers"),
+        "{stdout}"
+    );
+    let (code, stdout, stderr) = testbed(&["plan", "--exit-code", TWO_DC]);
+    assert_eq!((code, stdout.as_str()), (Some(4), ""));
+    assert!(
+        stderr.contains("/nonexistent/docker.sock") && stderr.contains("hint:"),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn a_release_of_the_command_line_holds_for_its_kind_of_server() {
+    let (code, stdout, _) = testbed(&["plan", TWO_DC, "--release", "valkey-9.1,postgres=pg:mine"]);
+    assert_eq!(code, Some(0));
+    let image = |container: &str| {
+        let line = stdout
+            .lines()
+            .find(|line| line.starts_with(container))
+            .expect("a line of it");
+        line.split_whitespace().last().expect("an image").to_owned()
+    };
+    assert_eq!(image("tb-two-dc-redis-far "), "testbed/valkey:9.1");
+    assert_eq!(image("tb-two-dc-postgres "), "pg:mine");
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let mut child = command(&["schema"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("testbed runs");
+    drop(child.stdout.take());
+    let (code, _, stderr) = seen(&child.wait_with_output().expect("testbed ends"));
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+}
