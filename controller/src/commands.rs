@@ -1,9 +1,12 @@
 //! One short function per verb, in a file of its own below; the only place where stages are chained.
 
+pub mod doctor;
 pub mod down;
+mod exec;
 pub mod images;
 mod judge;
 pub mod link;
+pub mod logs;
 pub mod plan;
 pub mod prepare;
 pub mod ps;
@@ -32,9 +35,12 @@ pub async fn run(cli: Cli) -> Result<ExitCode, CommandError> {
             Ok(ExitCode::Success)
         }
         Verb::Down(down) => down::run(&cli.global, down).await,
+        Verb::Doctor => doctor::run(&cli.global).await,
+        Verb::Exec(exec) => exec::run(&cli.global, exec).await,
         Verb::Images(verb) => images::run(&cli.global, verb).await,
         Verb::Judge(judge) => judge::run(&cli.global, &judge),
         Verb::Link(link) => link::run(&cli.global, link).await,
+        Verb::Logs(logs) => logs::run(&cli.global, logs).await,
         Verb::Plan(args) => plan::run(&cli.global, &args).await,
         Verb::Ps(ps) => ps::run(&cli.global, ps).await,
         Verb::Report(report) => report::run(&cli.global, &report),

@@ -6,33 +6,53 @@ use crate::findings::Findings;
 
 /// Exit code of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
 pub enum ExitCode {
-    /// Did what was asked; all claims hold.
-    Success = 0,
-    /// A bug of ours.
-    Bug = 1,
-    /// The command line is wrong.
-    Usage = 2,
-    /// The topology is invalid; all problems were printed.
-    Topology = 3,
-    /// The engine or the host is not usable.
-    Host = 4,
-    /// Started, but could not be completed.
-    Incomplete = 5,
-    /// A claim diverged.
-    Diverged = 10,
-    /// Nothing diverged, something is inconclusive.
-    Inconclusive = 11,
-    /// `plan --exit-code`: changes are pending.
-    Pending = 20,
-    /// Interrupted (SIGINT), after teardown.
-    Interrupted = 130,
-    /// Terminated (SIGTERM), after teardown.
-    Terminated = 143,
+    /// 0: did what was asked; all claims hold.
+    Success,
+    /// 1: a bug of ours.
+    Bug,
+    /// 2: the command line is wrong.
+    Usage,
+    /// 3: the topology is invalid; all problems were printed.
+    Topology,
+    /// 4: the engine or the host is not usable.
+    Host,
+    /// 5: started, but could not be completed.
+    Incomplete,
+    /// 10: a claim diverged.
+    Diverged,
+    /// 11: nothing diverged, something is inconclusive.
+    Inconclusive,
+    /// 20: `plan --exit-code`: changes are pending.
+    Pending,
+    /// 130: interrupted (SIGINT), after teardown.
+    Interrupted,
+    /// 143: terminated (SIGTERM), after teardown.
+    Terminated,
+    /// `exec`: what the command in the node ended with.
+    OfCommand(u8),
 }
 
 impl ExitCode {
+    /// The number that a shell sees.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        match self {
+            Self::Success => 0,
+            Self::Bug => 1,
+            Self::Usage => 2,
+            Self::Topology => 3,
+            Self::Host => 4,
+            Self::Incomplete => 5,
+            Self::Diverged => 10,
+            Self::Inconclusive => 11,
+            Self::Pending => 20,
+            Self::Interrupted => 130,
+            Self::Terminated => 143,
+            Self::OfCommand(code) => code,
+        }
+    }
+
     /// Of a judged run. What could not be completed is no verdict, so it comes first; a run in which nothing was judged
     /// has not held anything and counts as not completed.
     #[must_use]

@@ -28,7 +28,7 @@ fn main() -> std::process::ExitCode {
 }
 
 fn code_of(code: ExitCode) -> std::process::ExitCode {
-    std::process::ExitCode::from(code as u8)
+    std::process::ExitCode::from(code.number())
 }
 
 fn start_logging(cli: &Cli) {

@@ -4,6 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Prefix of every label.
@@ -26,6 +27,8 @@ pub const LABEL_TOPOLOGY: &str = "testbed.topology";
 pub const LABEL_PLAN: &str = "testbed.plan";
 /// Label: number drawn by the call that made an object, so that a failed call removes its own work and nothing else.
 pub const LABEL_RAISE: &str = "testbed.raise";
+/// Label on the container by which `doctor` tries out what a relay needs; no lab has it.
+pub const LABEL_TRIAL: &str = "testbed.trial";
 /// Label on an image of ours: hash of the recipe it was built from.
 pub const LABEL_RECIPE: &str = "testbed.recipe";
 /// Label on an image of ours: package -> version, as JSON.
@@ -186,6 +189,16 @@ impl Kind {
         ]
         .into_iter()
         .find(|kind| kind.as_str() == text)
+    }
+}
+
+/// What a lab calls one of its containers, from its labels: a node's name, `relay.dc1` or `probe.dc1`.
+#[must_use]
+pub fn spoken(labels: &BTreeMap<String, String>) -> Option<String> {
+    match Kind::from_label(labels.get(LABEL_KIND)?)? {
+        Kind::Node => labels.get(LABEL_NODE).cloned(),
+        kind @ (Kind::Relay | Kind::Probe) => Some(format!("{}.{}", kind.as_str(), labels.get(LABEL_DATACENTER)?)),
+        Kind::Datacenter | Kind::Wan | Kind::State => None,
     }
 }
 

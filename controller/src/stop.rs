@@ -60,7 +60,7 @@ impl Stop {
                     if !advice.is_empty() {
                         eprintln!("hint: {advice}");
                     }
-                    std::process::exit(asked.exit_code() as i32);
+                    std::process::exit(asked.exit_code().number().into());
                 }
                 brake.ask(asked);
             }

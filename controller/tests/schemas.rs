@@ -5,7 +5,7 @@
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use testbed::commands::{down, images, link, ps, up};
+use testbed::commands::{doctor, down, images, link, logs, ps, up};
 use testbed::document::{document_schema, plain_schema};
 use testbed::history::Event;
 use testbed::image::Pruned;
@@ -17,6 +17,7 @@ const NOT_OURS: [&str; 1] = ["topology"];
 
 fn schemas() -> Vec<(&'static str, Value)> {
     vec![
+        ("doctor", document_schema::<doctor::DoctorDocument>("doctor")),
         ("down", document_schema::<down::DownDocument>("down")),
         ("history-event", plain_schema::<Event>()),
         ("images", document_schema::<images::ImagesDocument>("images")),
@@ -27,6 +28,7 @@ fn schemas() -> Vec<(&'static str, Value)> {
         ("images-pruned", document_schema::<Pruned>("images-pruned")),
         ("judge", document_schema::<JudgeDocument>("judge")),
         ("link", document_schema::<link::LinkDocument>("link")),
+        ("log-line", plain_schema::<logs::LoggedLine>()),
         ("manifest", document_schema::<Manifest>("manifest")),
         ("ps", document_schema::<ps::PsDocument>("ps")),
         ("report", document_schema::<ReportDocument>("report")),

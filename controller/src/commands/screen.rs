@@ -31,13 +31,22 @@ pub fn style(global: &Global) -> Style {
 /// # Errors
 /// Stdout cannot be written.
 pub fn print(text: &str) -> Result<(), CommandError> {
+    print_on(text).map(|_| ())
+}
+
+/// Prints a part of a result; whether the reader is still there.
+///
+/// # Errors
+/// Stdout cannot be written.
+pub fn print_on(text: &str) -> Result<bool, CommandError> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(CommandError::new(
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(CommandError::new(
             ExitCode::Incomplete,
             format!("write to stdout: {error}"),
         )),
-        _ => Ok(()),
     }
 }
 

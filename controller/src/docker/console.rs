@@ -8,10 +8,13 @@ use async_trait::async_trait;
 use bollard::container::LogOutput;
 use bollard::errors::Error;
 use bollard::exec::{CreateExecOptions, StartExecOptions, StartExecResults};
-use bollard::query_parameters::LogsOptions;
+use bollard::query_parameters::{ListContainersOptions, LogsOptions};
 use futures_util::StreamExt;
+use std::collections::BTreeMap;
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::pin::Pin;
+use std::time::{Duration, SystemTime};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 
@@ -131,6 +134,43 @@ impl Console for Docker {
             }
         }
         Ok(())
+    }
+}
+
+impl Docker {
+    /// Where the engine keeps images and volumes, on its own host.
+    ///
+    /// # Errors
+    /// The engine does not answer.
+    pub async fn storage_folder(&self) -> Result<Option<PathBuf>, EngineError> {
+        let seen = self
+            .api
+            .info()
+            .await
+            .map_err(|error| self.refused("ask", "the engine", &error))?;
+        Ok(seen.docker_root_dir.map(PathBuf::from))
+    }
+
+    /// Container id -> when it was made, of those that carry every one of these labels.
+    ///
+    /// # Errors
+    /// The engine does not answer.
+    pub async fn made_at(
+        &self,
+        labels: &BTreeMap<String, String>,
+    ) -> Result<BTreeMap<String, SystemTime>, EngineError> {
+        let options = ListContainersOptions {
+            all: true,
+            filters: Some(super::bodies::label_filters(labels)),
+            ..ListContainersOptions::default()
+        };
+        let seen = self.api.list_containers(Some(options)).await;
+        let seen = seen.map_err(|error| self.refused("list", "containers", &error))?;
+        let times = seen.into_iter().filter_map(|container| {
+            let seconds = u64::try_from(container.created?).ok()?;
+            Some((container.id?, SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)))
+        });
+        Ok(times.collect())
     }
 }
 
