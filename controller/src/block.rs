@@ -10,7 +10,6 @@ mod found;
 mod lost_writes;
 mod price_of_wait;
 mod scene;
-mod server;
 mod visibility_lag;
 
 pub use cast::{Cast, Needs, Part};

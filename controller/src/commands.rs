@@ -1,5 +1,6 @@
 //! One short function per verb, in a file of its own below; the only place where stages are chained.
 
+pub mod blocks;
 pub mod doctor;
 pub mod down;
 mod exec;
@@ -11,6 +12,7 @@ pub mod plan;
 pub mod prepare;
 pub mod ps;
 mod report;
+mod run;
 mod schema;
 pub mod screen;
 pub mod source;
@@ -34,6 +36,7 @@ pub async fn run(cli: Cli) -> Result<ExitCode, CommandError> {
             clap_complete::generate(shell, &mut command, "testbed", &mut std::io::stdout());
             Ok(ExitCode::Success)
         }
+        Verb::Blocks(args) => blocks::run(&cli.global, &args),
         Verb::Down(down) => down::run(&cli.global, down).await,
         Verb::Doctor => doctor::run(&cli.global).await,
         Verb::Exec(exec) => exec::run(&cli.global, exec).await,
@@ -44,6 +47,7 @@ pub async fn run(cli: Cli) -> Result<ExitCode, CommandError> {
         Verb::Plan(args) => plan::run(&cli.global, &args).await,
         Verb::Ps(ps) => ps::run(&cli.global, ps).await,
         Verb::Report(report) => report::run(&cli.global, &report),
+        Verb::Run(args) => run::run(&cli.global, args).await,
         Verb::Schema => schema::run(),
         Verb::Up(up) => up::run(&cli.global, up).await,
         Verb::Validate(args) => validate::run(&cli.global, &args),

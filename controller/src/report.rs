@@ -9,6 +9,7 @@ mod terminal;
 mod wrap;
 
 pub use json::{JudgeDocument, ReportDocument};
+pub use wrap::wrap;
 
 use crate::claim::Verdict;
 use crate::findings::{BlockFindings, Findings};

@@ -5,7 +5,7 @@
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use testbed::commands::{doctor, down, images, link, logs, ps, up};
+use testbed::commands::{blocks, doctor, down, images, link, logs, ps, up};
 use testbed::document::{document_schema, plain_schema};
 use testbed::history::Event;
 use testbed::image::Pruned;
@@ -17,6 +17,7 @@ const NOT_OURS: [&str; 1] = ["topology"];
 
 fn schemas() -> Vec<(&'static str, Value)> {
     vec![
+        ("blocks", document_schema::<blocks::BlocksDocument>("blocks")),
         ("doctor", document_schema::<doctor::DoctorDocument>("doctor")),
         ("down", document_schema::<down::DownDocument>("down")),
         ("history-event", plain_schema::<Event>()),
@@ -126,6 +127,7 @@ fn what_verbs_without_an_engine_print_keeps_to_its_schema() {
     for (kind, arguments) in [
         ("judge", ["judge", "tests/golden/run"].as_slice()),
         ("report", &["report", "tests/golden/run"]),
+        ("blocks", &["blocks"]),
     ] {
         check(kind, &printed(arguments));
     }

@@ -7,7 +7,7 @@ use super::found::AsFound;
 use super::scene::{Distance, Heading, REPLY, Scene, in_words, other_reply};
 use super::{BlockError, Part};
 use crate::findings::row;
-use crate::probe::nanoseconds;
+use crate::probe::{Samples, nanoseconds};
 use std::time::Duration;
 use wire::{Load, Operation, Pace, ProbeAnswer, ProbeOrder, Reply};
 
@@ -24,9 +24,9 @@ const READS: (u32, u32) = (50, 200);
 /// The same for the far cache at the other distances.
 const FEW_READS: (u32, u32) = (10, 40);
 const PACE: Pace = Pace::Closed { pause_ns: 0 };
-/// Round trips of the link at its own distance, and at the others; a few more after.
-const ROUND_TRIPS: (u32, u32) = (30, 20);
-const ROUND_TRIPS_AFTER: u32 = 5;
+/// Round trips of the link beside the reads, from each end, at its own distance and at the others, with their pause.
+const BESIDE: (u32, Duration) = (60, Duration::from_millis(100));
+const FEW_BESIDE: (u32, Duration) = (30, Duration::from_millis(17));
 /// Keys of one MSET.
 const CHUNK: u32 = 250;
 /// Limit of making the table.
@@ -39,7 +39,7 @@ pub fn method() -> String {
         "A table of {ROWS} rows, integer primary key, text payload `payload-<i>-` and {PADDING} characters, analysed; the same payloads as \
          keys `{KEY}<i>`. The probe beside the far replica and the database reads row (i * {STRIDE}) mod {ROWS}, one connection each, {}: {} \
          reads after {} that do not count from the replica at home, from the database at home (prepared statement), and from \
-         the primary across the link; {} after {} at the other distances. Round trip: datagrams between the probes, both ways, before and after.",
+         the primary across the link; {} after {} at the other distances. Round trip: datagrams between the probes, both ways, before, beside and after.",
         in_words(PACE),
         READS.1,
         READS.0,
@@ -57,15 +57,8 @@ pub async fn measure(scene: &mut Scene<'_>, found: &AsFound) -> Result<(), Block
     check_rows(scene).await?;
     scene.progress("cache and database at home");
     let cast = scene.cast;
-    read(scene, ("cache at home", "get"), &cast.far, None, READS).await?;
-    read(
-        scene,
-        ("database at home", "postgres_read"),
-        database(scene),
-        None,
-        READS,
-    )
-    .await?;
+    home_reads(scene, ("cache at home", "get"), &cast.far).await?;
+    home_reads(scene, ("database at home", "postgres_read"), database(scene)).await?;
     for distance in Scene::distances(found.delay_ns()) {
         far_reads(scene, distance).await?;
     }
@@ -81,22 +74,37 @@ async fn far_reads(scene: &mut Scene<'_>, distance: Distance) -> Result<(), Bloc
     let delay_ns = distance.delay_ns;
     scene.set_delay(delay_ns).await?;
     scene.progress(&format!("far cache at {} one way", row::time(delay_ns)));
-    scene
-        .round_trips(delay_ns, distance.samples(ROUND_TRIPS.0, ROUND_TRIPS.1))
+    scene.round_trips(delay_ns).await?;
+    let (reads, beside) = if distance.full {
+        (READS, BESIDE)
+    } else {
+        (FEW_READS, FEW_BESIDE)
+    };
+    let from = &scene.cast.primary;
+    let measured = scene
+        .round_trips_beside(delay_ns, beside, async |scene| {
+            reads_of(scene, "get", from, reads).await
+        })
         .await?;
-    let reads = if distance.full { READS } else { FEW_READS };
-    let cast = scene.cast;
-    read(scene, ("cache far", "get"), &cast.primary, Some(delay_ns), reads).await?;
-    scene.round_trips(delay_ns, ROUND_TRIPS_AFTER).await
+    record(scene, ("cache far", "get"), from, Some(delay_ns), reads.0, measured)?;
+    scene.round_trips(delay_ns).await
 }
 
-async fn read(
+async fn home_reads(
     scene: &mut Scene<'_>,
     (row, what): (&'static str, &'static str),
     from: &Part,
-    delay_ns: Option<u64>,
-    (warmup, count): (u32, u32),
 ) -> Result<(), BlockError> {
+    let measured = reads_of(scene, what, from, READS).await?;
+    record(scene, (row, what), from, None, READS.0, measured)
+}
+
+async fn reads_of(
+    scene: &Scene<'_>,
+    what: &str,
+    from: &Part,
+    (warmup, count): (u32, u32),
+) -> Result<Samples, BlockError> {
     let operation = if what == "get" {
         Operation::Get {
             key: KEY.to_owned(),
@@ -120,12 +128,21 @@ async fn read(
         pace: PACE,
         timeout_ns: nanoseconds(REPLY),
     };
-    let away = scene.cast.away.clone();
-    let measured = scene.load(&away, load).await?;
+    scene.load(&scene.cast.away, load).await
+}
+
+fn record(
+    scene: &mut Scene<'_>,
+    (row, what): (&'static str, &'static str),
+    from: &Part,
+    delay_ns: Option<u64>,
+    warmup: u32,
+    measured: Samples,
+) -> Result<(), BlockError> {
     let heading = Heading {
         row,
         what,
-        path: format!("{away} probe -> {}", from.shown()),
+        path: format!("{} probe -> {}", scene.cast.away, from.shown()),
         delay_ns,
         warmup,
         pace: in_words(PACE),

@@ -7,7 +7,7 @@ use super::BlockError;
 use super::cast::Part;
 use super::scene::{SETTLE, Scene};
 use crate::lab::LinkSeen;
-use std::net::SocketAddrV4;
+use std::net::Ipv4Addr;
 
 /// Settings that blocks touch. A first synchronisation waits 5 s for more replicas unless told otherwise
 /// (`repl-diskless-sync-delay`); a watch needs `notify-keyspace-events`.
@@ -25,7 +25,7 @@ pub struct AsFound {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ServerFound {
     part: Part,
-    upstream: Option<SocketAddrV4>,
+    upstream: Option<Ipv4Addr>,
     keys: i64,
     settings: Vec<(&'static str, String)>,
 }
@@ -57,7 +57,7 @@ impl AsFound {
             }
             servers.push(ServerFound {
                 part: part.clone(),
-                upstream: scene.info(part).await?.upstream(),
+                upstream: scene.replication(part).await?.upstream,
                 keys: scene.keys(part).await?,
                 settings,
             });
@@ -85,7 +85,7 @@ impl AsFound {
     pub async fn put_topology_back(&self, scene: &mut Scene<'_>) -> Result<(), BlockError> {
         self.put_link_back(scene).await?;
         for server in &self.servers {
-            if scene.info(&server.part).await?.upstream() != server.upstream {
+            if scene.replication(&server.part).await?.upstream != server.upstream {
                 match server.upstream {
                     Some(_) => scene.attach(&server.part).await?,
                     None => scene.promote(&server.part).await?,

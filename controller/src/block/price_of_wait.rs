@@ -7,7 +7,7 @@ use super::scene::{Distance, Heading, REPLY, Scene, in_words};
 use super::{BlockError, Part};
 use crate::findings::row;
 use crate::probe::nanoseconds;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use wire::{Load, Operation, Pace, Reply};
 
 /// Key prefix, and number of keys.
@@ -28,9 +28,8 @@ const WAIT_LIMIT_MS: u64 = 5000;
 /// WAIT's own limit under the cut, and how often it is tried.
 const CUT_LIMIT_MS: u64 = 300;
 const CUT_WAITS: u32 = 3;
-/// Round trips of the link at its own distance, and at the others; a few more after.
-const ROUND_TRIPS: (u32, u32) = (30, 20);
-const ROUND_TRIPS_AFTER: u32 = 5;
+/// Pause between the round trips of the link beside the WAITs: about as many as those.
+const BESIDE_PAUSE: Duration = Duration::from_millis(1);
 
 pub fn method() -> String {
     format!(
@@ -39,7 +38,7 @@ pub fn method() -> String {
          count. Only the far replica is attached: the others are detached (REPLICAOF NO ONE) and the primary is seen to have one. Then \
          the link is cut and {CUT_WAITS} writes wait {CUT_LIMIT_MS}ms each. Then the near replica is attached again, and WAIT 1 is \
          measured with the link still cut and, once it is healed, with both attached; WAIT for all of them too. Round trip: datagrams between \
-         the probes, both ways, before and after.",
+         the probes, both ways, before, beside and after.",
         in_words(PACE),
         SETS.1,
         SETS.0,
@@ -78,13 +77,11 @@ async fn at_distance(scene: &mut Scene<'_>, distance: Distance) -> Result<(), Bl
     let delay_ns = distance.delay_ns;
     scene.set_delay(delay_ns).await?;
     scene.progress(&format!("WAIT at {} one way", row::time(delay_ns)));
-    scene
-        .round_trips(delay_ns, distance.samples(ROUND_TRIPS.0, ROUND_TRIPS.1))
-        .await?;
+    scene.round_trips(delay_ns).await?;
     sets(scene, "far only", delay_ns).await?;
     let count = distance.samples(WAITS.0, WAITS.1);
     waits(scene, "far only", delay_ns, Waits::of(1, count)).await?;
-    scene.round_trips(delay_ns, ROUND_TRIPS_AFTER).await
+    scene.round_trips(delay_ns).await
 }
 
 /// WAIT with only the far replica attached and the link cut, and with the near one attached again.
@@ -96,6 +93,7 @@ async fn under_cut(scene: &mut Scene<'_>, delay_ns: u64) -> Result<(), BlockErro
         key: CUT_KEY,
         limit_ms: CUT_LIMIT_MS,
         warmup: 0,
+        crosses_link: false,
         ..Waits::of(1, CUT_WAITS)
     };
     waits(scene, "far only, cut", delay_ns, under_cut).await?;
@@ -113,27 +111,26 @@ async fn under_cut(scene: &mut Scene<'_>, delay_ns: u64) -> Result<(), BlockErro
     }
     let others: Vec<&Part> = cast.others.iter().collect();
     scene.caught_up(&others).await?;
-    waits(scene, "near and far, cut", delay_ns, Waits::of(1, WAITS.1)).await?;
+    waits(scene, "near and far, cut", delay_ns, Waits::of(1, WAITS.1).at_home()).await?;
     heal(scene).await
 }
 
 /// How the far replica comes back: only it can have been synchronised since the moment before the heal.
 async fn heal(scene: &mut Scene<'_>) -> Result<(), BlockError> {
     let cast = scene.cast;
-    let before = scene.info(&cast.primary).await?;
+    let before = scene.synchronisations().await?;
     scene.heal("heal").await?;
     let healed = Instant::now();
     scene.in_sync(&cast.replicas()).await?;
     let took_ms = i64::try_from(healed.elapsed().as_millis()).unwrap_or(i64::MAX);
     scene.fact("heal", "in_sync_after_ms", took_ms)?;
-    let after = scene.info(&cast.primary).await?;
-    for (counter, name) in [
-        ("sync_full", "far_full_syncs_count"),
-        ("sync_partial_ok", "far_partial_syncs_count"),
+    let after = scene.synchronisations().await?;
+    for (name, before, after) in [
+        ("far_full_syncs_count", before.full, after.full),
+        ("far_partial_syncs_count", before.partial_ok, after.partial_ok),
     ] {
-        if let (Some(before), Some(after)) = (before.number(counter), after.number(counter)) {
-            scene.fact("heal", name, after - before)?;
-        }
+        let syncs = i64::try_from(after.saturating_sub(before)).unwrap_or(i64::MAX);
+        scene.fact("heal", name, syncs)?;
     }
     let kept = cut_keys(scene, &cast.far).await?;
     scene.fact("heal", "far_keys_after_heal_count", kept)
@@ -141,9 +138,9 @@ async fn heal(scene: &mut Scene<'_>) -> Result<(), BlockError> {
 
 async fn both_attached(scene: &mut Scene<'_>, delay_ns: u64) -> Result<(), BlockError> {
     scene.progress("WAIT with a near replica attached");
-    scene.round_trips(delay_ns, ROUND_TRIPS.1).await?;
+    scene.round_trips(delay_ns).await?;
     sets(scene, "near and far", delay_ns).await?;
-    waits(scene, "near and far", delay_ns, Waits::of(1, WAITS.0)).await?;
+    waits(scene, "near and far", delay_ns, Waits::of(1, WAITS.0).at_home()).await?;
     let all = u32::try_from(scene.cast.replicas().len()).unwrap_or(u32::MAX);
     waits(scene, "near and far, all", delay_ns, Waits::of(all, WAITS.1)).await
 }
@@ -154,7 +151,7 @@ async fn sets(scene: &mut Scene<'_>, row: &'static str, delay_ns: u64) -> Result
         keys: KEYS,
         value_bytes: VALUE_BYTES,
     };
-    timed(scene, (row, "set"), delay_ns, operation, SETS).await
+    timed(scene, (row, "set"), delay_ns, operation, SETS, None).await
 }
 
 /// A series of SET + WAIT.
@@ -164,6 +161,8 @@ struct Waits {
     limit_ms: u64,
     warmup: u32,
     count: u32,
+    /// Whether it waits for a replica across a link that is up: then the link is measured beside it.
+    crosses_link: bool,
 }
 
 impl Waits {
@@ -174,6 +173,14 @@ impl Waits {
             limit_ms: WAIT_LIMIT_MS,
             warmup: WAIT_WARMUP,
             count,
+            crosses_link: true,
+        }
+    }
+
+    fn at_home(self) -> Self {
+        Self {
+            crosses_link: false,
+            ..self
         }
     }
 }
@@ -186,14 +193,9 @@ async fn waits(scene: &mut Scene<'_>, row: &'static str, delay_ns: u64, waits: W
         replicas: waits.replicas,
         wait_timeout_ms: waits.limit_ms,
     };
-    timed(
-        scene,
-        (row, "set_wait"),
-        delay_ns,
-        operation,
-        (waits.warmup, waits.count),
-    )
-    .await
+    let counts = (waits.warmup, waits.count);
+    let beside = waits.crosses_link.then_some((waits.count, BESIDE_PAUSE));
+    timed(scene, (row, "set_wait"), delay_ns, operation, counts, beside).await
 }
 
 async fn timed(
@@ -202,6 +204,7 @@ async fn timed(
     delay_ns: u64,
     operation: Operation,
     (warmup, count): (u32, u32),
+    beside: Option<(u32, Duration)>,
 ) -> Result<(), BlockError> {
     let cast = scene.cast;
     let load = Load {
@@ -214,7 +217,14 @@ async fn timed(
         pace: PACE,
         timeout_ns: nanoseconds(REPLY),
     };
-    let measured = scene.load(&cast.home, load).await?;
+    let measured = match beside {
+        Some(beside) => {
+            scene
+                .round_trips_beside(delay_ns, beside, async |scene| scene.load(&cast.home, load).await)
+                .await?
+        }
+        None => scene.load(&cast.home, load).await?,
+    };
     let heading = Heading {
         row,
         what,

@@ -4,13 +4,13 @@
 //! seen instead. Servers are asked by the probe of their own datacenter, so a cut link never stands in between.
 
 use super::cast::{Cast, Part};
-use super::server::Info;
 use super::{BlockError, Recorder};
 use crate::findings::row::{self, DISTANCES_NS};
 use crate::history::{BlockNumber, Series, What};
 use crate::lab::{Lab, LinkSeen};
 use crate::names::DatacenterName;
-use crate::probe::Samples;
+use crate::probe::{Samples, nanoseconds};
+use crate::replication::{Replication, SyncCounters, text_of};
 use std::time::{Duration, Instant};
 use wire::{CutKind, Load, Pace, ProbeOrder, Reply};
 
@@ -25,8 +25,10 @@ pub const SETTLE: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Round trips of the link before they count, each time.
-const ECHO_WARMUP: u32 = 3;
-/// Between two round trips, so that they do not fill the link.
+const ECHO_WARMUP: u32 = 2;
+/// Round trips before and after a measurement, from each end.
+pub const ECHOES: u32 = 8;
+/// Between two of them.
 const ECHO_PAUSE: Duration = Duration::from_millis(1);
 
 /// A distance at which a block measures.
@@ -141,8 +143,12 @@ impl<'a> Scene<'a> {
 
     // -- the link --
 
-    /// Distances of this run: 5, 20 and 40 ms, and the link's own if it is another; the link's own gets the full number
+    /// Distances of this run: 5, 20 and 40 ms, and the link's own if it is another. The link's own gets the full number
     /// of samples, or 20 ms, the record's, where the link's own would take too long.
+    ///
+    /// That one comes first, while every connection has only ever known it: a congestion control that keeps the shortest
+    /// round trip of the last 10 s (BBR) starves a busy connection whose link has just become longer, and the
+    /// second row of block 1 would show that instead of the load.
     pub fn distances(own_delay_ns: u64) -> Vec<Distance> {
         const RECORDS_OWN_NS: u64 = 20_000_000;
         const AFFORDABLE_NS: std::ops::RangeInclusive<u64> = 1_000_000..=60_000_000;
@@ -153,7 +159,7 @@ impl<'a> Scene<'a> {
         };
         let mut delays = DISTANCES_NS.to_vec();
         delays.push(full_ns);
-        delays.sort_unstable();
+        delays.sort_unstable_by_key(|&delay_ns| (delay_ns != full_ns, delay_ns));
         delays.dedup();
         delays
             .into_iter()
@@ -216,18 +222,43 @@ impl<'a> Scene<'a> {
     }
 
     /// Round trips of the link itself, from both ends at once, by datagrams between the probes: no server is the clock.
-    pub async fn round_trips(&mut self, delay_ns: u64, count: u32) -> Result<(), BlockError> {
-        let (home, away) = (self.cast.home.clone(), self.cast.away.clone());
-        let (out, back) = tokio::join!(self.echo(&home, &away, count), self.echo(&away, &home, count));
-        for (from, to, measured) in [(&home, &away, out?), (&away, &home, back?)] {
+    pub async fn round_trips(&mut self, delay_ns: u64) -> Result<(), BlockError> {
+        let seen = self.echoes(ECHOES, ECHO_PAUSE).await?;
+        self.record_echoes(delay_ns, ECHO_PAUSE, seen)
+    }
+
+    /// The same while something is measured, at a low rate: a busy minute of the host then meets both, and what is
+    /// compared was seen under the same conditions.
+    pub async fn round_trips_beside<T>(
+        &mut self,
+        delay_ns: u64,
+        (count, pause): (u32, Duration),
+        work: impl AsyncFnOnce(&Self) -> Result<T, BlockError>,
+    ) -> Result<T, BlockError> {
+        let (seen, done) = tokio::try_join!(self.echoes(count, pause), work(self))?;
+        self.record_echoes(delay_ns, pause, seen)?;
+        Ok(done)
+    }
+
+    async fn echoes(&self, count: u32, pause: Duration) -> Result<[Samples; 2], BlockError> {
+        let (home, away) = (&self.cast.home, &self.cast.away);
+        let (outward, back) =
+            tokio::try_join!(self.echo(home, away, count, pause), self.echo(away, home, count, pause))?;
+        Ok([outward, back])
+    }
+
+    fn record_echoes(&mut self, delay_ns: u64, pause: Duration, seen: [Samples; 2]) -> Result<(), BlockError> {
+        let (home, away) = (&self.cast.home, &self.cast.away);
+        let paths = [(home, away), (away, home)].map(|(from, to)| format!("{from} probe -> {to} probe"));
+        for (path, measured) in paths.into_iter().zip(seen) {
             let heading = Heading {
-                row: "link",
-                what: "rtt",
-                path: format!("{from} probe -> {to} probe"),
+                row: row::LINK,
+                what: row::RTT,
+                path,
                 delay_ns: Some(delay_ns),
                 warmup: ECHO_WARMUP,
                 pace: in_words(Pace::Closed {
-                    pause_ns: crate::probe::nanoseconds(ECHO_PAUSE),
+                    pause_ns: nanoseconds(pause),
                 }),
             };
             self.series(heading, measured)?;
@@ -235,10 +266,16 @@ impl<'a> Scene<'a> {
         Ok(())
     }
 
-    async fn echo(&self, from: &DatacenterName, to: &DatacenterName, count: u32) -> Result<Samples, BlockError> {
+    async fn echo(
+        &self,
+        from: &DatacenterName,
+        to: &DatacenterName,
+        count: u32,
+        pause: Duration,
+    ) -> Result<Samples, BlockError> {
         let target = self.lab.datacenter(to).probe_address;
         let probe = self.lab.probe(from);
-        Ok(probe.echo(target, ECHO_WARMUP, count, ECHO_PAUSE, REPLY).await?)
+        Ok(probe.echo(target, ECHO_WARMUP, count, pause, REPLY).await?)
     }
 
     // -- servers --
@@ -261,12 +298,17 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// What a server says of itself.
-    pub async fn info(&self, server: &Part) -> Result<Info, BlockError> {
-        match self.command(server, &["INFO"]).await? {
-            Reply::Text(text) => Ok(Info::parse(&text)),
-            reply => Err(other_reply(server, "INFO", &reply)),
-        }
+    /// What a server says of its replication.
+    pub async fn replication(&self, server: &Part) -> Result<Replication, BlockError> {
+        let reply = self.command(server, &["INFO", "replication"]).await?;
+        Ok(Replication::parse(&text_of(&reply)))
+    }
+
+    /// How often the primary has synchronised a replica.
+    pub async fn synchronisations(&self) -> Result<SyncCounters, BlockError> {
+        let primary = &self.cast.primary;
+        let reply = self.command(primary, &["INFO", "stats"]).await?;
+        SyncCounters::parse(&text_of(&reply)).ok_or_else(|| other_reply(primary, "INFO stats", &reply))
     }
 
     /// Number of keys of a server.
@@ -319,16 +361,16 @@ impl<'a> Scene<'a> {
     }
 
     /// Waits until exactly these replicas are attached to the primary and each has applied all of its stream; the offset.
-    pub async fn in_sync(&self, replicas: &[&Part]) -> Result<i64, BlockError> {
+    pub async fn in_sync(&self, replicas: &[&Part]) -> Result<u64, BlockError> {
         self.applied(replicas, Some(replicas.len())).await
     }
 
     /// Waits until each of these has applied all of the primary's stream, whoever else is attached; the offset.
-    pub async fn caught_up(&self, replicas: &[&Part]) -> Result<i64, BlockError> {
+    pub async fn caught_up(&self, replicas: &[&Part]) -> Result<u64, BlockError> {
         self.applied(replicas, None).await
     }
 
-    async fn applied(&self, replicas: &[&Part], attached: Option<usize>) -> Result<i64, BlockError> {
+    async fn applied(&self, replicas: &[&Part], attached: Option<usize>) -> Result<u64, BlockError> {
         let began = Instant::now();
         loop {
             let seen = match self.look_for_sync(replicas, attached).await? {
@@ -352,30 +394,30 @@ impl<'a> Scene<'a> {
         &self,
         replicas: &[&Part],
         attached: Option<usize>,
-    ) -> Result<Result<i64, String>, BlockError> {
-        let primary = self.info(&self.cast.primary).await?;
-        let known = primary.number("connected_slaves");
+    ) -> Result<Result<u64, String>, BlockError> {
+        let primary = self.replication(&self.cast.primary).await?;
+        let known = primary.replicas.len();
+        let online = primary.replicas.iter().filter(|line| line.state == "online").count();
         if let Some(wanted) = attached
-            && (primary.online_replicas() != wanted || known != i64::try_from(wanted).ok())
+            && (online != wanted || known != wanted)
         {
-            return Ok(Err(format!(
-                "{} replicas online, {} known, {wanted} wanted",
-                primary.online_replicas(),
-                known.unwrap_or(-1),
-            )));
+            return Ok(Err(format!("{online} replicas online, {known} known, {wanted} wanted")));
         }
-        let Some(offset) = primary.number("master_repl_offset") else {
+        let Some(offset) = primary.offset_bytes else {
             return Ok(Err("no offset on the primary".to_owned()));
         };
         for replica in replicas {
-            let info = self.info(replica).await?;
-            if info.upstream() != Some(self.cast.primary.target) {
-                return Ok(Err(format!("{} follows {:?}", replica.node, info.upstream())));
+            let seen = self.replication(replica).await?;
+            if seen.upstream != Some(*self.cast.primary.target.ip()) {
+                return Ok(Err(format!("{} follows {:?}", replica.node, seen.upstream)));
             }
             // A ping of the primary in between moves both, so beyond is as good as equal.
-            match info.applied_offset() {
-                Some(applied) if applied >= offset => {}
-                applied => return Ok(Err(format!("{} at {applied:?} of {offset}", replica.node))),
+            match seen.offset_bytes {
+                Some(applied) if seen.link_up && applied >= offset => {}
+                applied => {
+                    let state = seen.sync_state();
+                    return Ok(Err(format!("{} {state}, at {applied:?} of {offset}", replica.node)));
+                }
             }
         }
         Ok(Ok(offset))
@@ -414,17 +456,17 @@ mod tests {
 
     #[test]
     fn the_links_own_distance_gets_the_full_number_of_samples() {
-        assert_eq!(delays_ms(20_000_000), [(5, false), (20, true), (40, false)]);
+        assert_eq!(delays_ms(20_000_000), [(20, true), (5, false), (40, false)]);
         assert_eq!(
             delays_ms(30_000_000),
-            [(5, false), (20, false), (30, true), (40, false)]
+            [(30, true), (5, false), (20, false), (40, false)]
         );
     }
 
     #[test]
     fn a_link_that_would_take_too_long_is_measured_at_the_records_distances() {
-        assert_eq!(delays_ms(300_000_000), [(5, false), (20, true), (40, false)]);
-        assert_eq!(delays_ms(0), [(5, false), (20, true), (40, false)]);
+        assert_eq!(delays_ms(300_000_000), [(20, true), (5, false), (40, false)]);
+        assert_eq!(delays_ms(0), [(20, true), (5, false), (40, false)]);
     }
 
     #[test]

@@ -20,10 +20,10 @@ const INTERVAL: Duration = Duration::from_millis(25);
 /// Writes before the counted ones (to another key).
 const WARMUP: u32 = 10;
 /// Writes at the link's own distance, at the others, and under load.
-const WRITES: (u32, u32, u32) = (100, 40, 60);
-/// Round trips of the link, at its own distance and at the others, before the writes; a few more after.
-const ROUND_TRIPS: (u32, u32) = (30, 20);
-const ROUND_TRIPS_AFTER: u32 = 5;
+const WRITES: (u32, u32, u32) = (100, 40, 50);
+/// Round trips of the link beside the writes, from each end, at its own distance and at the others, and their pause.
+const BESIDE: (u32, u32) = (40, 20);
+const BESIDE_PAUSE: Duration = Duration::from_millis(17);
 /// Between two polls: two polling probes must not use up two cores.
 const POLL_PAUSE: Duration = Duration::from_micros(500);
 
@@ -40,7 +40,7 @@ pub fn method() -> String {
          each replica stamps the replica's keyspace event of every write, and polls the key, {} pause. The lag of a write \
          runs from its sending to its stamp; far minus near is taken write by write. {} writes at the link's own delay, {} at the other \
          distances. Second row: {} writes while {LOAD_CONNECTIONS} connections set values of {LOAD_VALUE_BYTES} bytes, closed loop, from the \
-         same probe. Round trip: datagrams between the probes, both ways, before and after the writes.",
+         same probe. Round trip: datagrams between the probes, both ways, before, beside and after the writes without load.",
         in_words(pace()),
         humantime::format_duration(POLL_PAUSE),
         WRITES.0,
@@ -74,13 +74,15 @@ async fn at_distance(scene: &mut Scene<'_>, distance: Distance) -> Result<(), Bl
     let delay_ns = distance.delay_ns;
     scene.set_delay(delay_ns).await?;
     scene.progress(&format!("visibility at {} one way", row::time(delay_ns)));
-    scene
-        .round_trips(delay_ns, distance.samples(ROUND_TRIPS.0, ROUND_TRIPS.1))
-        .await?;
+    scene.round_trips(delay_ns).await?;
     fresh_key(scene).await?;
-    let seen = watched_writes(scene, distance.samples(WRITES.0, WRITES.1)).await?;
+    let count = distance.samples(WRITES.0, WRITES.1);
+    let beside = (distance.samples(BESIDE.0, BESIDE.1), BESIDE_PAUSE);
+    let seen = scene
+        .round_trips_beside(delay_ns, beside, async |scene| watched_writes(scene, count).await)
+        .await?;
     record(scene, ["write", "near", "far"], delay_ns, seen)?;
-    scene.round_trips(delay_ns, ROUND_TRIPS_AFTER).await
+    scene.round_trips(delay_ns).await
 }
 
 async fn under_load(scene: &mut Scene<'_>, distance: Distance) -> Result<(), BlockError> {

@@ -1,6 +1,7 @@
 //! The rule that all claims about samples share: the bootstrap interval of a statistic against a bound.
 //!
-//! Entirely inside the bound: holds. Entirely outside: diverged. Across an end of it: inconclusive, noise. A missing
+//! Entirely inside the bound: holds. Entirely outside: diverged, unless the fastest operations are inside: a busy host only
+//! adds, so what it made of the others is noise. Across an end of it: inconclusive, noise. A missing
 //! series, fewer than [`MIN_SAMPLES`] operations in one, more than one in [`MAX_FAILED_ONE_IN`] failed, or a statistic
 //! that is undefined: inconclusive, incomplete. Failures are always told, since what failed was not timed.
 
@@ -13,6 +14,9 @@ pub const MIN_SAMPLES: usize = 20;
 
 /// With more than one operation in this many failed, the median of the others is not the median of the operation.
 pub const MAX_FAILED_ONE_IN: u64 = 20;
+
+/// One operation in this many is left alone by a busy host: their statistic is that of the fastest.
+const FASTEST_ONE_IN: usize = 10;
 
 /// What a statistic has to lie in, ends included.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,6 +70,7 @@ pub fn judge(claim: Claim, parts: &[&Sampled], statistic: impl Fn(&[f64]) -> f64
             Err(lack) => return claim.incomplete(format!("no value, bound {bound}"), lack),
         }
     }
+    let fastest = statistic(&samples.iter().map(|sample| fast(sample)).collect::<Vec<_>>());
     let Some(interval) = stats::interval(&samples, seed, statistic) else {
         return claim.noisy(
             format!("no value, bound {bound}"),
@@ -75,6 +80,14 @@ pub fn judge(claim: Claim, parts: &[&Sampled], statistic: impl Fn(&[f64]) -> f64
     let measured = measured(&interval, bound, parts);
     if bound.low <= interval.low && interval.high <= bound.high {
         claim.holds(measured)
+    } else if (bound.low..=bound.high).contains(&fastest) {
+        claim.noisy(
+            measured,
+            format!(
+                "the fastest operations are within the bound ({}): the host is busy, or there are too few samples",
+                figure(fastest)
+            ),
+        )
     } else if interval.high < bound.low {
         claim.diverged(measured, "the whole interval lies below the bound")
     } else if interval.low > bound.high {
@@ -85,6 +98,13 @@ pub fn judge(claim: Claim, parts: &[&Sampled], statistic: impl Fn(&[f64]) -> f64
             "the interval crosses the bound: too noisy, or too few samples",
         )
     }
+}
+
+/// The time that the fastest of a sample stay below.
+fn fast(sample: &[f64]) -> f64 {
+    let mut sorted = sample.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    sorted[sorted.len() / FASTEST_ONE_IN]
 }
 
 /// A number as claims print it: three significant digits where that matters.
@@ -182,6 +202,16 @@ mod tests {
                 (Verdict::Inconclusive, Some(Cause::Noise))
             );
         }
+    }
+
+    #[test]
+    fn what_a_busy_host_made_of_most_operations_is_noise_and_what_all_share_is_not() {
+        let mut values = vec![1.05; 10];
+        values.extend(vec![1.3; 20]);
+        let busy = judged(&Sampled::new("x", values, 0));
+        assert_eq!((busy.verdict, busy.cause), (Verdict::Inconclusive, Some(Cause::Noise)));
+        assert!(busy.reason.unwrap().contains("fastest"));
+        assert_eq!(judged(&Sampled::new("x", vec![1.3; 30], 0)).verdict, Verdict::Diverged);
     }
 
     #[test]

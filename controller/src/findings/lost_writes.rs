@@ -26,6 +26,9 @@ const PING_EVERY_MS: i64 = 10_000;
 /// A SELECT in the stream, before the first write to a replica that has just been attached.
 const SELECT_BYTES: i64 = 23;
 
+/// Head of a command of three words in the stream: `*3\r\n`.
+const HEAD_BYTES: i64 = 4;
+
 pub fn judge(rows: &Rows<'_>) -> Judged {
     let rounds = [
         Round::of(rows, "a", "right after the last"),
@@ -232,7 +235,7 @@ impl<'a> Round<'a> {
     /// Bytes of `SET <prefix><i> <value>` in the stream.
     fn record_bytes(&self, i: u32) -> Option<i64> {
         let key = self.facts.key_prefix_bytes? + digits(i.into());
-        Some("*3\r\n".len() as i64 + bulk_bytes(3) + bulk_bytes(key) + bulk_bytes(self.facts.value_bytes?))
+        Some(HEAD_BYTES + bulk_bytes(3) + bulk_bytes(key) + bulk_bytes(self.facts.value_bytes?))
     }
 
     fn line(&self, rows: &Rows<'_>) -> Vec<String> {
@@ -301,5 +304,5 @@ fn bulk_bytes(length: i64) -> i64 {
 }
 
 fn digits(number: i64) -> i64 {
-    number.to_string().len() as i64
+    i64::from(number.checked_ilog10().unwrap_or_default()) + 1
 }

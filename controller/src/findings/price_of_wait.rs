@@ -5,6 +5,7 @@ use super::Judged;
 use super::row::{self, Rows, claim_at, one_per_round_trip, one_round_trip, table};
 use crate::claim::{Bound, Claim, Counted, Finding, Sampled, exact, outcome, ratio, threshold};
 use crate::history::Series;
+use wire::Sample;
 
 const COLUMNS: [&str; 7] = [
     "attached",
@@ -115,8 +116,9 @@ fn under_cut(rows: &Rows<'_>) -> [Finding; 4] {
     );
     let absent = Claim::new("3.key-is-not-far-under-a-cut", "and it is not on the far replica");
     let tried = waits.and_then(|series| i64::try_from(series.samples.len()).ok());
-    let shortest = waits.and_then(|series| series.elapsed_ns().into_iter().reduce(f64::min));
-    let shortest = shortest.map(|ns| (ns / 1e6).floor() as i64);
+    let elapsed = |sample: &Sample| sample.ended_ns.saturating_sub(sample.started_ns) / 1_000_000;
+    let shortest = waits.and_then(|series| series.samples.iter().map(elapsed).min());
+    let shortest = shortest.and_then(|ms| i64::try_from(ms).ok());
     let fact = |name| Counted::find(rows.history, rows.block, FAR_CUT, name);
     let limit_ms = rows.fact(FAR_CUT, "wait_limit_ms");
     [

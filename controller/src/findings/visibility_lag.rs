@@ -100,8 +100,8 @@ impl Lags {
     }
 }
 
-/// Lag of each write that was seen, with the number of the write beside it. Under load only writes that were sent and
-/// seen while the load was on.
+/// Lag of each write that was seen, with the number of the write beside it. Under load only writes that were sent
+/// while the load was on.
 fn lags(
     rows: &Rows<'_>,
     row: &str,
@@ -135,7 +135,7 @@ fn lags(
             .ok()
             .and_then(|i| writes.samples.get(i));
         let Some(write) = write else { continue };
-        if write.started_ns >= during.0 && sample.ended_ns <= during.1 {
+        if (during.0..=during.1).contains(&write.started_ns) {
             values.push(sample.ended_ns.saturating_sub(write.started_ns) as f64);
             numbers.push(sample.outcome);
         }

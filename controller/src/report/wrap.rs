@@ -2,7 +2,8 @@
 
 /// Lines of at most `width` characters; the first begins with `first`, the others with `rest`. A longer word stands
 /// alone on its line.
-pub(super) fn wrap(text: &str, width: usize, first: &str, rest: &str) -> Vec<String> {
+#[must_use]
+pub fn wrap(text: &str, width: usize, first: &str, rest: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = first.to_owned();
     let mut empty = true;

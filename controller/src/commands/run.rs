@@ -1,0 +1,146 @@
+//! `run`: blocks on labs, into a run directory, judged. Blocks of one topology share a lab; a block that consumed its lab, or
+//! failed on it, gets the next one a fresh lab, and stops no other block.
+//!
+//! What this command makes it removes, on every path, unless it is told to keep it. A lab that was up before (`-p`) is
+//! left up, and no block touches more of it than it says and puts back.
+
+mod chronicle;
+mod ground;
+mod used;
+
+use super::blocks::chosen;
+use super::screen;
+use crate::block::{self, BlockError};
+use crate::claim::Verdict;
+use crate::cli::{Format, Global, Keep, Run};
+use crate::error::{CommandError, ExitCode};
+use crate::history::{LabAfter, What};
+use crate::manifest::{Instrument, Manifest};
+use crate::progress::Progress;
+use crate::report;
+use crate::stop::{Signal, Stop};
+use crate::store::{host, utc_now};
+use chronicle::Chronicle;
+use ground::{Labs, Place};
+
+/// Runs blocks and prints their report.
+pub(super) async fn run(global: &Global, args: Run) -> Result<ExitCode, CommandError> {
+    let blocks = chosen(&args.only)?;
+    let places = ground::places(global, &args, &blocks)?;
+    let stop = Stop::on_signals().map_err(|error| CommandError::new(ExitCode::Host, error.to_string()))?;
+    // The engine is asked before anything is written: without one there is no run.
+    let docker = super::connect(global).await?;
+    let manifest = manifest(&args, &places);
+    let mut chronicle = Chronicle::begin(args.out.as_deref(), manifest, Progress::new(global.quiet))?;
+    chronicle.write(What::RunStarted {
+        run: chronicle.run().to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        utc: utc_now(),
+        blocks: blocks.iter().map(|block| block.number()).collect(),
+        seed: args.seed,
+    })?;
+    let mut failed = None;
+    for place in places {
+        let labs = Labs::new(&docker, place, &stop);
+        if let Err(error) = measure(&mut chronicle, labs, args.keep).await {
+            failed = Some(error);
+            break;
+        }
+    }
+    let place = chronicle.path().display().to_string();
+    let judged = chronicle.end(failed.as_ref().map(|error| format!("failed to {}", error.text)))?;
+    let text = match global.format {
+        Format::Json => report::json(&judged.findings, &judged.manifest),
+        Format::Text => report::terminal(&judged.findings, &judged.manifest, Some(&place), screen::style(global)),
+    };
+    screen::print(&text)?;
+    match failed {
+        // The report has said it; the code is that of what went wrong, or of the signal.
+        Some(error) => Err(error),
+        None => Ok(ExitCode::of(&judged.findings)),
+    }
+}
+
+fn manifest(args: &Run, places: &[Place]) -> Manifest {
+    let name = places.first().map_or("run", |place| place.name()).to_owned();
+    Manifest {
+        run: format!("{:08x}", fastrand::u32(..)),
+        name,
+        instrument: Instrument {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..Instrument::default()
+        },
+        command_line: std::env::args().collect(),
+        seed: args.seed,
+        started_utc: utc_now(),
+        ended_utc: None,
+        host: host(),
+        engine: None,
+        labs: Vec::new(),
+    }
+}
+
+/// All blocks of one place, each on a lab that is as it should be.
+async fn measure(chronicle: &mut Chronicle, mut labs: Labs<'_>, keep: Keep) -> Result<(), CommandError> {
+    let outcome = measure_blocks(chronicle, &mut labs, keep).await;
+    let bad = outcome.is_err() || worth_a_look(chronicle);
+    // Who interrupts wants it gone, whatever was said before.
+    let interrupted = outcome
+        .as_ref()
+        .is_err_and(|error| matches!(error.code, ExitCode::Interrupted | ExitCode::Terminated));
+    let ended = labs.end(chronicle, kept(keep, bad) && !interrupted).await;
+    outcome.and(ended)
+}
+
+async fn measure_blocks(chronicle: &mut Chronicle, labs: &mut Labs<'_>, keep: Keep) -> Result<(), CommandError> {
+    labs.prepare(chronicle).await?;
+    for block in labs.blocks() {
+        if let Some(reason) = labs.skips(block) {
+            let block = block.number();
+            chronicle
+                .progress()
+                .step(format_args!("block {block} is not run: {reason}"));
+            chronicle.write(What::BlockSkipped { block, reason })?;
+            continue;
+        }
+        let stop = labs.stop;
+        let lab = labs.ready(chronicle).await?;
+        let outcome = block::run(block, lab, chronicle, stop).await;
+        let used_up = match outcome {
+            Ok(LabAfter::AsFound) => false,
+            Ok(LabAfter::Consumed) => true,
+            Err(BlockError::Stopped(signal)) => return Err(stopped(signal)),
+            Err(error) => {
+                let block = block.number();
+                chronicle
+                    .progress()
+                    .step(format_args!("block {block}: failed to {error}"));
+                true
+            }
+        };
+        if used_up {
+            labs.replace(chronicle, block, kept(keep, true)).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a lab stays up.
+fn kept(keep: Keep, bad: bool) -> bool {
+    match keep {
+        Keep::Never => false,
+        Keep::Failed => bad,
+        Keep::Always => true,
+    }
+}
+
+/// Whether somebody will want to look at the lab: a claim diverged, or a block was not completed.
+fn worth_a_look(chronicle: &Chronicle) -> bool {
+    chronicle.judged_so_far().is_ok_and(|findings| {
+        findings.verdict == Some(Verdict::Diverged) || findings.blocks.iter().any(|block| block.error.is_some())
+    })
+}
+
+fn stopped(signal: Signal) -> CommandError {
+    CommandError::new(signal.exit_code(), "finish the run: stopped by a signal")
+}
