@@ -3,6 +3,7 @@
 use clap::Parser;
 use testbed::cli::{Cli, Color};
 use testbed::error::ExitCode;
+use testbed::progress::say;
 
 fn main() -> std::process::ExitCode {
     let cli = Cli::parse();
@@ -15,9 +16,9 @@ fn main() -> std::process::ExitCode {
     let code = match runtime.block_on(testbed::commands::run(cli)) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: failed to {}", error.text);
+            say(format_args!("error: failed to {}", error.text));
             if let Some(hint) = error.hint {
-                eprintln!("hint: {hint}");
+                say(format_args!("hint: {hint}"));
             }
             error.code
         }

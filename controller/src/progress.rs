@@ -1,6 +1,7 @@
 //! What a command is doing, on stderr: one plain line per step with the time since the command began. Results never
 //! come here, and `--quiet` silences it.
 
+use std::io::Write;
 use std::time::Instant;
 
 /// Where steps are told.
@@ -29,7 +30,7 @@ impl Progress {
     /// Tells one step.
     pub fn step(&self, text: impl std::fmt::Display) {
         if !self.quiet {
-            eprintln!("[{:6.2} s] {text}", self.begun.elapsed().as_secs_f64());
+            say(format_args!("[{:6.2} s] {text}", self.begun.elapsed().as_secs_f64()));
         }
     }
 
@@ -38,4 +39,10 @@ impl Progress {
     pub fn elapsed(&self) -> std::time::Duration {
         self.begun.elapsed()
     }
+}
+
+/// A line on stderr. A stderr that is gone (its terminal closed, its reader ended) must not stop the work half-way, as
+/// `eprintln` would by its panic.
+pub fn say(line: impl std::fmt::Display) {
+    let _gone = writeln!(std::io::stderr(), "{line}");
 }

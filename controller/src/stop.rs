@@ -1,7 +1,8 @@
-//! The wish to stop: SIGINT and SIGTERM as a value that waits can be raced against, so that every path ends in an
+//! The wish to stop: SIGINT, SIGTERM and SIGHUP as a value that waits can be raced against, so that every path ends in an
 //! orderly teardown. The second signal ends the process at once and says how to clean up by hand.
 
 use crate::exit::ExitCode;
+use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -11,7 +12,7 @@ use tokio::sync::watch;
 pub enum Signal {
     /// SIGINT, Ctrl-C.
     Interrupt,
-    /// SIGTERM.
+    /// SIGTERM, or SIGHUP.
     Terminate,
 }
 
@@ -46,6 +47,8 @@ impl Stop {
     pub fn on_signals() -> std::io::Result<Self> {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
+        // The terminal was closed: what is being made still has to go.
+        let mut hangup = signal(SignalKind::hangup())?;
         let (brake, stop) = Self::by_hand();
         let advice = Arc::clone(&stop.advice);
         tokio::spawn(async move {
@@ -53,13 +56,17 @@ impl Stop {
                 let asked = tokio::select! {
                     _ = interrupt.recv() => Signal::Interrupt,
                     _ = terminate.recv() => Signal::Terminate,
+                    _ = hangup.recv() => Signal::Terminate,
                 };
                 if brake.ask.borrow().is_some() {
                     let advice = advice.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                    eprintln!("stopped at once, without teardown");
-                    if !advice.is_empty() {
-                        eprintln!("hint: {advice}");
-                    }
+                    let hint = if advice.is_empty() {
+                        advice
+                    } else {
+                        format!("hint: {advice}\n")
+                    };
+                    // Whether anybody can read it or not.
+                    let _gone = write!(std::io::stderr(), "stopped at once, without teardown\n{hint}");
                     std::process::exit(asked.exit_code().number().into());
                 }
                 brake.ask(asked);

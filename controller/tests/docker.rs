@@ -340,11 +340,37 @@ async fn the_verbs_raise_show_change_and_remove_a_lab() {
     assert!(run(&["link", "cut", "dc1-dc2", "--for", "200ms"], 0).contains("restored"));
     let healed = run(&["link", "show", "dc1-dc2"], 0);
     assert!(!healed.contains("cut (drop)") && healed.contains("healed"), "{healed}");
+    a_change_for_a_time_ends_with_an_interruption(&name);
+    let healed = run(&["link", "show", "--format", "json"], 0);
+    let healed: serde_json::Value = serde_json::from_str(&healed).unwrap();
+    assert_eq!(
+        (&healed["links"][0]["cut"], &healed["links"][1]["delay_us"]),
+        (&serde_json::Value::Null, &20000.into())
+    );
     assert!(run(&["link", "cut", "dc1-dc9"], 2).contains("dc1:dc2"));
     run(&["down"], 0);
     run(&["down"], 0);
     run(&["ps"], 5);
     assert_eq!(left(&docker, &name).await, [""; 0]);
+}
+
+fn a_change_for_a_time_ends_with_an_interruption(name: &LabName) {
+    let mut cut = Command::new(env!("CARGO_BIN_EXE_testbed"))
+        .args(["link", "cut", "dc1-dc2", "--for", "10min", "-p", name.as_str()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // The table is printed once the link is cut.
+    let mut table = [0; 1];
+    std::io::Read::read_exact(cut.stdout.as_mut().unwrap(), &mut table).unwrap();
+    interrupt(&cut);
+    assert_eq!(cut.wait().unwrap().code(), Some(130));
+}
+
+fn interrupt(running: &std::process::Child) {
+    let signalled = Command::new("kill").args(["-INT", &running.id().to_string()]).status();
+    assert!(signalled.unwrap().success());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -395,15 +421,12 @@ async fn an_interrupted_up_leaves_nothing_and_says_so() {
         .unwrap();
     let since = Instant::now();
     // Some containers are there, so that there is something to remove.
-    while left(&docker, &name).await.len() < 10 {
-        assert!(since.elapsed() < Duration::from_secs(60));
+    let mut there = 0;
+    while there < 10 && since.elapsed() < Duration::from_secs(60) {
         tokio::time::sleep(Duration::from_millis(10)).await;
+        there = left(&docker, &name).await.len();
     }
-    let signalled = Command::new("kill")
-        .args(["-INT", &up.id().to_string()])
-        .status()
-        .unwrap();
-    assert!(signalled.success());
+    interrupt(&up);
     let output = up.wait_with_output().unwrap();
     assert_eq!(
         output.status.code(),
@@ -411,5 +434,24 @@ async fn an_interrupted_up_leaves_nothing_and_says_so() {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
+    assert_eq!(left(&docker, &name).await, [""; 0]);
+    assert!(there >= 10, "only {there} objects were there when it was stopped");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a Docker engine"]
+async fn a_closed_stderr_does_not_leave_half_a_lab() {
+    let docker = ground().await.docker;
+    let name = lab_name("deaf");
+    let file = topology();
+    let mut up = Command::new(env!("CARGO_BIN_EXE_testbed"))
+        .args(["up", file.to_str().unwrap(), "-p", name.as_str()])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(up.stderr.take());
+    assert_eq!(up.wait().unwrap().code(), Some(0));
+    ends(&["down", "-p", name.as_str()], 0);
     assert_eq!(left(&docker, &name).await, [""; 0]);
 }
