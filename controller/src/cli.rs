@@ -327,7 +327,7 @@ pub struct Logs {
     /// The lab
     #[command(flatten)]
     pub lab: LabArg,
-    /// Nodes (relay.dc1 and probe.dc1 too); without any, all
+    /// Nodes, and relay.dc1 or probe.dc1; without any, all nodes
     pub nodes: Vec<String>,
     /// Go on until the node ends
     #[arg(short, long)]

@@ -6,7 +6,7 @@ use crate::cli::{Format, Global, Logs};
 use crate::docker::{Console, Docker, EngineHandle, LogLine, LogsSpec, Sort};
 use crate::error::{CommandError, ExitCode};
 use crate::lab::{self, Found};
-use crate::names::spoken;
+use crate::names::{Kind, LABEL_KIND, spoken};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::sync::Arc;
@@ -31,6 +31,7 @@ pub struct LoggedLine {
 struct Source {
     node: String,
     id: String,
+    is_server: bool,
 }
 
 pub(super) async fn run(global: &Global, logs: Logs) -> Result<ExitCode, CommandError> {
@@ -98,7 +99,7 @@ async fn read(
     tokio::join!(docker.logs(&source.id, &spec, sender), passing).0
 }
 
-/// Containers by the names that the user gave; all without any.
+/// Containers by the names that the user gave; without any all nodes, since relays and probes log what they say to us.
 fn wanted(found: &Found, asked: &[String]) -> Result<Vec<Source>, CommandError> {
     let mut all: Vec<Source> = found
         .objects
@@ -108,6 +109,7 @@ fn wanted(found: &Found, asked: &[String]) -> Result<Vec<Source>, CommandError> 
             Some(Source {
                 node: spoken(&object.labels)?,
                 id: object.id.clone(),
+                is_server: object.labels.get(LABEL_KIND).map(String::as_str) == Some(Kind::Node.as_str()),
             })
         })
         .collect();
@@ -117,7 +119,10 @@ fn wanted(found: &Found, asked: &[String]) -> Result<Vec<Source>, CommandError> 
         let text = format!("find {unknown} in lab {}", found.lab);
         return Err(CommandError::new(ExitCode::Usage, text).hint(format!("it has {}", names.join(", "))));
     }
-    all.retain(|source| asked.is_empty() || asked.contains(&source.node));
+    all.retain(|source| match asked {
+        [] => source.is_server,
+        names => names.contains(&source.node),
+    });
     Ok(all)
 }
 
@@ -152,7 +157,7 @@ impl Shape {
 mod tests {
     use super::*;
     use crate::docker::Object;
-    use crate::names::{Kind, LABEL_DATACENTER, LABEL_KIND, LABEL_NODE};
+    use crate::names::{LABEL_DATACENTER, LABEL_NODE};
     use std::collections::BTreeMap;
 
     fn found() -> Found {
@@ -176,10 +181,10 @@ mod tests {
     }
 
     #[test]
-    fn without_names_all_containers_are_meant() {
+    fn without_names_all_servers_are_meant() {
         let sources = wanted(&found(), &[]).unwrap();
         let names: Vec<&str> = sources.iter().map(|source| source.node.as_str()).collect();
-        assert_eq!(names, ["cache", "relay.dc1"]);
+        assert_eq!(names, ["cache"]);
     }
 
     #[test]

@@ -15,17 +15,26 @@ use std::net::Ipv4Addr;
 const BRIDGE_NAME: &str = "com.docker.network.bridge.name";
 const MASQUERADE: &str = "com.docker.network.bridge.enable_ip_masquerade";
 const INHIBIT_IPV4: &str = "com.docker.network.bridge.inhibit_ipv4";
+const GATEWAY_MODE: &str = "com.docker.network.bridge.gateway_mode_ipv4";
+/// First API (engine 28.0) that drops packets to a container's address which arrive on another bridge than its own, and
+/// that has a mode without this rule. With bridge netfilter on it would drop, on the WAN bridge, all that a relay sends.
+pub const GUARDED_ADDRESSES: (usize, usize) = (1, 48);
 /// Auxiliary address that the bridge driver gives to containers as default route.
 const DEFAULT_GATEWAY: &str = "DefaultGatewayIPv4";
 /// Most bytes of a log file, and files kept: relays and probes speak through stdout for as long as a lab lives.
 const LOG_LIMITS: [(&str, &str); 2] = [("max-size", "1m"), ("max-file", "2")];
 
-/// A network.
-pub fn network(spec: &NetworkSpec) -> NetworkCreateRequest {
+/// A network, for an engine that speaks this API.
+pub fn network(spec: &NetworkSpec, api: (usize, usize)) -> NetworkCreateRequest {
     let mut options = map(&[(BRIDGE_NAME, &spec.bridge), (MASQUERADE, "false")]);
     let (gateway, auxiliary) = match spec.host_address {
         None => {
             options.insert(INHIBIT_IPV4.to_owned(), "true".to_owned());
+            // Only here, where the host has no address and so no way in: a network that publishes ports stays guarded,
+            // at the price that on such an engine with bridge netfilter on it hears nothing from other datacenters.
+            if api >= GUARDED_ADDRESSES {
+                options.insert(GATEWAY_MODE.to_owned(), "nat-unprotected".to_owned());
+            }
             (spec.gateway, None)
         }
         Some(host) => (host, Some(map(&[(DEFAULT_GATEWAY, &spec.gateway.to_string())]))),
@@ -215,7 +224,7 @@ mod tests {
 
     #[test]
     fn without_a_host_address_the_gateway_is_the_relays_and_the_bridge_has_none() {
-        let body = network(&network_spec(None));
+        let body = network(&network_spec(None), (1, 41));
         let options = body.options.unwrap();
         assert_eq!(options[INHIBIT_IPV4], "true");
         assert_eq!(options[MASQUERADE], "false");
@@ -232,11 +241,19 @@ mod tests {
 
     #[test]
     fn with_a_host_address_the_relays_gateway_becomes_the_auxiliary_default_route() {
-        let body = network(&network_spec(Some(Ipv4Addr::new(198, 18, 0, 1))));
-        assert!(!body.options.unwrap().contains_key(INHIBIT_IPV4));
+        let body = network(&network_spec(Some(Ipv4Addr::new(198, 18, 0, 1))), (1, 53));
+        let options = body.options.unwrap();
+        assert!(!options.contains_key(INHIBIT_IPV4) && !options.contains_key(GATEWAY_MODE));
         let config = body.ipam.unwrap().config.unwrap().remove(0);
         assert_eq!(config.gateway.unwrap(), "198.18.0.1");
         assert_eq!(config.auxiliary_addresses.unwrap()[DEFAULT_GATEWAY], "198.18.0.254");
+    }
+
+    #[test]
+    fn engines_that_guard_addresses_are_told_not_to_where_the_host_has_no_way_in() {
+        let mode = |api| network(&network_spec(None), api).options.unwrap().remove(GATEWAY_MODE);
+        assert_eq!(mode((1, 47)), None, "an engine that does not know the mode refuses it");
+        assert_eq!(mode((1, 48)).as_deref(), Some("nat-unprotected"));
     }
 
     #[test]

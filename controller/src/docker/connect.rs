@@ -31,15 +31,33 @@ impl Docker {
         };
         let api = api.map_err(|error| failed(&error))?;
         let api = api.negotiate_version().await.map_err(|error| failed(&error))?;
-        let spoken = api.client_version();
-        if (spoken.major_version, spoken.minor_version) < OLDEST {
-            let engine = api.version().await.ok().and_then(|version| version.version);
+        let docker = Self { api, endpoint };
+        if docker.spoken() < OLDEST {
+            let engine = docker.api.version().await.ok().and_then(|version| version.version);
             return Err(EngineError::TooOld {
                 version: engine.unwrap_or_else(|| "of unknown version".to_owned()),
-                api_version: format!("{}.{}", spoken.major_version, spoken.minor_version),
+                api_version: docker.api_version(),
             });
         }
-        Ok(Self { api, endpoint })
+        Ok(docker)
+    }
+
+    /// The API that was agreed on.
+    #[must_use]
+    pub fn api_version(&self) -> String {
+        let (major, minor) = self.spoken();
+        format!("{major}.{minor}")
+    }
+
+    /// Whether the engine drops packets to containers that arrive on another bridge (28.0 and newer).
+    #[must_use]
+    pub fn guards_addresses(&self) -> bool {
+        self.spoken() >= super::bodies::GUARDED_ADDRESSES
+    }
+
+    pub(in crate::docker) fn spoken(&self) -> (usize, usize) {
+        let version = self.api.client_version();
+        (version.major_version, version.minor_version)
     }
 
     /// Socket or address of the engine, as a URL.

@@ -40,10 +40,7 @@ impl Console for Docker {
         let off = |warning: &String| warning.contains("bridge-nf-call-iptables is disabled");
         Ok(About {
             version: text(seen.server_version),
-            api_version: {
-                let spoken = self.api.client_version();
-                format!("{}.{}", spoken.major_version, spoken.minor_version)
-            },
+            api_version: self.api_version(),
             kernel: text(seen.kernel_version),
             os: text(seen.operating_system),
             architecture: text(seen.architecture),

@@ -29,7 +29,7 @@ const LAST_LINES: &str = "5";
 #[async_trait]
 impl Engine for Docker {
     async fn create_network(&self, spec: &NetworkSpec) -> Result<Object, EngineError> {
-        let made = self.api.create_network(bodies::network(spec)).await;
+        let made = self.api.create_network(bodies::network(spec, self.spoken())).await;
         let made = made.map_err(|error| self.refused("create network", &spec.name, &error))?;
         Ok(object(Sort::Network, made.id, &spec.name, &spec.labels, ""))
     }
@@ -300,3 +300,6 @@ fn volume_seen(seen: Volume) -> Object {
 fn sorted(labels: HashMap<String, String>) -> BTreeMap<String, String> {
     labels.into_iter().collect()
 }
+
+#[cfg(test)]
+mod tests;

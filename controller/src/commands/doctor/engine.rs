@@ -39,7 +39,7 @@ pub(super) async fn checks(docker: &Docker) -> Result<Vec<Check>, CommandError> 
         checks.extend([
             host::tun(),
             host::forwarding(),
-            host::bridge_netfilter(about.bridge_netfilter),
+            host::bridge_netfilter(about.bridge_netfilter, docker.guards_addresses()),
         ]);
         checks.extend([host::clock()]);
         checks.extend(host::governor());

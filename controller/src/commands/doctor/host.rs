@@ -44,15 +44,23 @@ pub(super) fn forwarding() -> Check {
     }
 }
 
-/// Whether bridged frames pass through iptables. Labs work either way.
-pub(super) fn bridge_netfilter(of_engine: bool) -> Check {
+/// Whether bridged frames pass through iptables, and whether the engine has rules that they then meet.
+pub(super) fn bridge_netfilter(of_engine: bool, guards_addresses: bool) -> Check {
+    let name = "bridge netfilter";
     let on = value("/proc/sys/net/bridge/bridge-nf-call-iptables").map_or(of_engine, |value| value == "1");
     let found = if on {
         "on: bridged frames pass through iptables; labs work either way"
     } else {
         "off: bridged frames do not pass through iptables; labs work either way"
     };
-    Check::ok("bridge netfilter", found)
+    if on && guards_addresses {
+        return Check::warn(
+            name,
+            "on: engines since 28.0 then drop what comes from another datacenter for one that publishes a port",
+            "publish no port, or: sudo sysctl -w net.bridge.bridge-nf-call-iptables=0",
+        );
+    }
+    Check::ok(name, found)
 }
 
 /// The kernel's clock source.
