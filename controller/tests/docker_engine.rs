@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 use testbed::docker::{Console, Docker, Engine, EngineError, ExecSpec, Images, LogsSpec, Object, Refusal, Sort};
-use testbed::names::Kind;
+use testbed::names::{Kind, LABEL_KIND, LABEL_LAB, LABEL_NODE, LABEL_OWNER, OWNER};
 use testbed::plan::{ContainerSpec, NetworkSpec, VolumeSpec};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 
@@ -446,6 +446,59 @@ async fn exit_codes_of_commands_come_back_as_they_are() {
             refusal(bench.engine.exec(&made.id, &exec(&["redis-cli"])).await),
             Refusal::NotFound
         );
+    })
+    .await;
+}
+
+#[tokio::test]
+#[ignore = "needs a Docker engine"]
+async fn exec_and_logs_reach_a_node_from_the_command_line() {
+    on_the_bench(|bench| async move {
+        if !bench.has_image().await {
+            return;
+        }
+        let lab = format!("t-{}", bench.name);
+        let mut spec = bench.container(vec![]);
+        spec.volumes.clear();
+        let labels = [
+            (LABEL_OWNER, OWNER),
+            (LABEL_LAB, &lab),
+            (LABEL_KIND, "node"),
+            (LABEL_NODE, "a"),
+        ];
+        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        spec.labels.extend(labels);
+        let made = bench.engine.create_container(&spec, &BTreeMap::new()).await;
+        let made = made.expect("a container");
+        bench.engine.start(&made.id).await.expect("a start");
+        let testbed = async |words: &[&str], typed: &str| {
+            let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_testbed"));
+            command.args(&words[..1]).args(["-p", &lab]).args(&words[1..]);
+            command.stdin(std::process::Stdio::piped());
+            command
+                .stdout(std::process::Stdio::piped())
+                .stderr(std::process::Stdio::piped());
+            let mut child = command.spawn().expect("the program starts");
+            let mut stdin = child.stdin.take().expect("stdin is piped");
+            stdin.write_all(typed.as_bytes()).await.expect("stdin takes bytes");
+            drop(stdin);
+            let output = child.wait_with_output().await.expect("the program ends");
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            (output.status.code(), text(&output.stdout), text(&output.stderr))
+        };
+        let version = testbed(&["exec", "a", "redis-cli", "--version"], "").await;
+        assert_eq!(version, (Some(0), "redis-cli 7.0.15\n".to_owned(), String::new()));
+        let typed = testbed(&["exec", "-i", "a", "redis-cli", "-x", "echo"], "typed\n").await;
+        assert_eq!((typed.0, typed.1.trim()), (Some(0), "typed"), "{}", typed.2);
+        let absent = testbed(&["exec", "a", "no-such-program"], "").await;
+        assert!(matches!(absent.0, Some(126 | 127)), "{absent:?}");
+        assert_eq!(absent.1, "", "the engine's words go to stderr");
+        let nobody = testbed(&["exec", "b", "redis-cli"], "").await;
+        assert_eq!(nobody.0, Some(2), "{nobody:?}");
+        assert!(nobody.2.contains("hint: its nodes: a"), "{nobody:?}");
+        let logs = testbed(&["logs", "--tail", "1", "a"], "").await;
+        assert_eq!((logs.0, logs.1.lines().count()), (Some(0), 1), "{logs:?}");
+        assert!(logs.1.contains("Ready to accept connections"), "{logs:?}");
     })
     .await;
 }
