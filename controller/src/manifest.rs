@@ -148,10 +148,19 @@ impl Manifest {
         versions
     }
 
-    /// The command line, quoted as a shell wants it where it has to be.
+    /// What to type for the same run again, quoted as a shell wants it where it has to be. Without `--out`: that
+    /// directory is in use now.
     #[must_use]
     pub fn command(&self) -> String {
-        let words: Vec<String> = self.command_line.iter().map(|word| quoted(word)).collect();
+        let mut words = Vec::new();
+        let mut given = self.command_line.iter();
+        while let Some(word) = given.next() {
+            if word == "--out" {
+                given.next();
+            } else if !word.starts_with("--out=") {
+                words.push(quoted(word));
+            }
+        }
         words.join(" ")
     }
 }
@@ -168,6 +177,22 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_is_repeated_into_a_new_directory() {
+        let manifest = |words: &[&str]| {
+            let text = include_str!("../tests/golden/run/manifest.json");
+            let mut manifest: Manifest = serde_json::from_str(text).unwrap();
+            manifest.command_line = words.iter().map(|&word| word.to_owned()).collect();
+            manifest
+        };
+        for words in [
+            ["testbed", "run", "--out", "x", "--only", "7"].as_slice(),
+            &["testbed", "run", "--only", "7", "--out=x"],
+        ] {
+            assert_eq!(manifest(words).command(), "testbed run --only 7");
+        }
+    }
 
     #[test]
     fn a_command_line_can_be_pasted_into_a_shell() {

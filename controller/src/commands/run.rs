@@ -6,7 +6,6 @@
 
 mod chronicle;
 mod ground;
-mod used;
 
 use super::blocks::chosen;
 use super::screen;

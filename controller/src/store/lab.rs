@@ -1,8 +1,7 @@
 //! Finds out what the manifest says of a lab: its images as the engine has them, and each server's effective
 //! configuration, asked through the probe beside it. What cannot be found out is told in the manifest and stops nothing.
 
-use super::LabFiles;
-use crate::docker::{EngineError, Images};
+use crate::docker::Images;
 use crate::lab::{Lab, NodeSeen};
 use crate::manifest::{ImageUsed, LabUsed, ServerUsed};
 use crate::plan::{Plan, PlannedNode};
@@ -28,26 +27,23 @@ const SECRET: [&str; 6] = [
 const SETTINGS: &str = "select coalesce(json_object_agg(name, current_setting(name)), '{}')::text from pg_settings \
      where source not in ('default', 'override', 'client', 'session')";
 
-/// A lab that is up, for the manifest. `topology` is the name of its topology.
-///
-/// # Errors
-/// The engine refused to tell of an image.
-pub async fn lab_used(lab: &Lab, images: &dyn Images, topology: &str, files: LabFiles) -> Result<LabUsed, EngineError> {
+/// A lab that is up, for the manifest. `topology` is the name of its topology; the names of the lab's files are left to
+/// whoever writes them.
+pub async fn lab_used(lab: &Lab, images: &dyn Images, topology: &str) -> LabUsed {
     let seen = lab.look().await;
     let servers = seen.iter().map(|seen| server_used(lab, seen));
-    let servers = futures_util::future::join_all(servers).await;
-    Ok(LabUsed {
+    LabUsed {
         lab: lab.name().to_string(),
         topology: topology.to_owned(),
         topology_sha256: lab.plan.topology_hash.clone(),
-        plan_file: files.plan,
-        topology_file: files.topology,
-        images: images_used(&lab.plan, images).await?,
-        servers,
-    })
+        plan_file: String::new(),
+        topology_file: None,
+        images: images_used(&lab.plan, images).await,
+        servers: futures_util::future::join_all(servers).await,
+    }
 }
 
-async fn images_used(plan: &Plan, images: &dyn Images) -> Result<BTreeMap<String, ImageUsed>, EngineError> {
+async fn images_used(plan: &Plan, images: &dyn Images) -> BTreeMap<String, ImageUsed> {
     let references: BTreeSet<&str> = plan
         .containers
         .iter()
@@ -55,18 +51,20 @@ async fn images_used(plan: &Plan, images: &dyn Images) -> Result<BTreeMap<String
         .collect();
     let mut used = BTreeMap::new();
     for reference in references {
-        if let Some(seen) = images.image(reference).await? {
-            used.insert(
-                reference.to_owned(),
-                ImageUsed {
+        match images.image(reference).await {
+            Ok(Some(seen)) => {
+                let image = ImageUsed {
                     id: seen.id,
                     digest: seen.digest,
                     labels: seen.labels,
-                },
-            );
+                };
+                used.insert(reference.to_owned(), image);
+            }
+            Ok(None) => tracing::warn!(image = reference, "the engine does not tell of an image in use"),
+            Err(error) => tracing::warn!(image = reference, %error, "an image was not looked at"),
         }
     }
-    Ok(used)
+    used
 }
 
 async fn server_used(lab: &Lab, seen: &NodeSeen) -> ServerUsed {

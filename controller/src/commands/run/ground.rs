@@ -2,7 +2,6 @@
 //! time, fresh where it may make one, and takes care of its end.
 
 use super::chronicle::Chronicle;
-use super::used;
 use crate::block::Block;
 use crate::cli::{Global, Run};
 use crate::commands::prepare::{self, Ground};
@@ -15,6 +14,7 @@ use crate::names::{LabName, NodeName};
 use crate::plan::Plan;
 use crate::release::Release;
 use crate::stop::Stop;
+use crate::store;
 use crate::topology;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -185,7 +185,7 @@ impl<'a> Labs<'a> {
             took_ms: u64::try_from(lab.took().as_millis()).unwrap_or(u64::MAX),
             servers: lab.servers().to_vec(),
         };
-        let used = used::look(self.docker, &lab, &topology).await;
+        let used = store::lab_used(&lab, self.docker, &topology).await;
         // From here on the lab is ours to remove, whatever cannot be written.
         self.lab = Some(lab);
         chronicle.write(ready)?;
