@@ -206,13 +206,20 @@ impl Plan {
         Ok(plan)
     }
 
+    /// The same without the label of the relays that repeats it: for people, files and comparisons.
+    #[must_use]
+    pub fn unlabelled(&self) -> Self {
+        let mut plan = self.clone();
+        for container in &mut plan.containers {
+            container.labels.remove(LABEL_PLAN);
+        }
+        plan
+    }
+
     /// Puts the whole plan into a label of every relay, from where later commands read it. A plan cannot contain
     /// itself: the label holds it without that label.
     fn write_into_relays(&mut self) {
-        for container in &mut self.containers {
-            container.labels.remove(LABEL_PLAN);
-        }
-        let text = serde_json::to_string(self).expect("a plan is JSON");
+        let text = serde_json::to_string(&self.unlabelled()).expect("a plan is JSON");
         for container in self
             .containers
             .iter_mut()
@@ -413,7 +420,7 @@ mod tests {
         topology::parse("two-dc.yaml", text).expect("a right topology")
     }
 
-    fn images(topology: &Topology) -> Images {
+    pub(super) fn images(topology: &Topology) -> Images {
         let catalogue = Catalogue::built_in();
         let release = |node: &crate::topology::Node| {
             catalogue
@@ -431,7 +438,7 @@ mod tests {
         }
     }
 
-    fn planned(text: &str) -> Plan {
+    pub(super) fn planned(text: &str) -> Plan {
         let topology = parsed(text);
         plan(
             &topology,

@@ -189,3 +189,50 @@ fn a_reader_that_has_seen_enough_is_no_error() {
     let (code, _, stderr) = seen(&child.wait_with_output().expect("testbed ends"));
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
 }
+
+/// A lab that is removed whatever happens to the test.
+struct Lab(String);
+
+impl Lab {
+    /// Runs a verb for this lab on the real engine.
+    fn run(&self, words: &[&str]) -> (Option<i32>, String, String) {
+        let mut command = command(words);
+        command.args(["-p", &self.0]).env_remove("DOCKER_HOST");
+        seen(&command.output().expect("testbed runs"))
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        self.run(&["down"]);
+    }
+}
+
+#[test]
+#[ignore = "needs a Docker engine"]
+fn plan_knows_what_is_up_and_what_a_changed_topology_would_change() {
+    let lab = Lab(format!("pending{}", std::process::id()));
+    let pending = |text: &str| {
+        let mut file = tempfile::NamedTempFile::new().expect("a file can be made");
+        file.write_all(text.as_bytes()).expect("it can be written");
+        let path = file.path().to_string_lossy().into_owned();
+        lab.run(&["plan", "--exit-code", &path])
+    };
+    let two_dc = std::fs::read_to_string(root().join(TWO_DC)).expect("the topology is there");
+    let named = format!("name: any\n{two_dc}");
+    let (code, stdout, stderr) = pending(&named);
+    assert_eq!(code, Some(20), "{stdout}{stderr}");
+    assert!(
+        stdout.contains(&format!("make   node tb-{}-redis-far", lab.0)),
+        "{stdout}"
+    );
+    let (code, _, stderr) = lab.run(&["up", TWO_DC]);
+    assert_eq!(code, Some(0), "{stderr}");
+    let (code, stdout, stderr) = pending(&named);
+    assert_eq!(code, Some(0), "{stdout}{stderr}");
+    assert!(stdout.ends_with("nothing is pending\n"), "{stdout}");
+    let (code, stdout, _) = pending(&named.replace("20ms", "30ms"));
+    assert_eq!(code, Some(20));
+    let pending: Vec<&str> = stdout.lines().skip_while(|line| *line != "pending").skip(1).collect();
+    assert_eq!(pending, ["  set    dc1:dc2 delay=30ms", "  set    dc2:dc1 delay=30ms"]);
+}

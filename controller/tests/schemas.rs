@@ -5,7 +5,7 @@
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use testbed::commands::{blocks, doctor, down, images, link, logs, ps, up};
+use testbed::commands::{blocks, doctor, down, images, link, logs, plan, ps, source, up, validate};
 use testbed::document::{document_schema, plain_schema};
 use testbed::history::Event;
 use testbed::image::Pruned;
@@ -31,9 +31,12 @@ fn schemas() -> Vec<(&'static str, Value)> {
         ("link", document_schema::<link::LinkDocument>("link")),
         ("log-line", plain_schema::<logs::LoggedLine>()),
         ("manifest", document_schema::<Manifest>("manifest")),
+        ("plan", document_schema::<plan::PlanDocument>("plan")),
+        ("problems", document_schema::<source::ProblemsDocument>("problems")),
         ("ps", document_schema::<ps::PsDocument>("ps")),
         ("report", document_schema::<ReportDocument>("report")),
         ("up", document_schema::<up::UpDocument>("up")),
+        ("validate", document_schema::<validate::ValidateDocument>("validate")),
     ]
 }
 
@@ -128,6 +131,15 @@ fn what_verbs_without_an_engine_print_keeps_to_its_schema() {
         ("judge", ["judge", "tests/golden/run"].as_slice()),
         ("report", &["report", "tests/golden/run"]),
         ("blocks", &["blocks"]),
+        ("plan", &["plan", "tests/golden/good/everything.yaml"]),
+        (
+            "validate",
+            &[
+                "validate",
+                "tests/golden/bad/many-problems.yaml",
+                "../topologies/two-dc.yaml",
+            ],
+        ),
     ] {
         check(kind, &printed(arguments));
     }
@@ -146,6 +158,10 @@ impl Drop for Lab {
 #[ignore = "needs a Docker engine"]
 fn what_verbs_of_a_lab_print_keeps_to_its_schema() {
     let lab = Lab(format!("schemas{}", std::process::id()));
+    check(
+        "plan",
+        &printed(&["plan", "--exit-code", "../topologies/two-dc.yaml", "-p", &lab.0]),
+    );
     check("up", &printed(&["up", "../topologies/two-dc.yaml", "-p", &lab.0]));
     check("ps", &printed(&["ps", "-p", &lab.0]));
     check("link", &printed(&["link", "show", "-p", &lab.0]));

@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// What `plan --format json` prints.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct PlanDocument {
-    /// Every object.
+    /// Every object; without the label of the relays that repeats the plan.
     plan: Plan,
     /// What `up` would do (absent without `--exit-code`).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,7 +46,13 @@ pub(super) async fn run(global: &Global, args: &PlanArgs) -> Result<ExitCode, Co
     };
     let changes = pending.as_ref().is_some_and(|changes| !changes.is_empty());
     if global.format == Format::Json {
-        screen::print(&document("plan", &PlanDocument { plan, pending }))?;
+        screen::print(&document(
+            "plan",
+            &PlanDocument {
+                plan: plan.unlabelled(),
+                pending,
+            },
+        ))?;
     } else {
         let mut text = plan::table(&plan);
         if let Some(pending) = &pending {

@@ -4,8 +4,11 @@
 //! is asked before.
 
 use crate::cli::{Color, Format};
+use crate::document::document;
 use crate::error::{CommandError, ExitCode};
 use crate::topology::{self, Code, MOST_BYTES, Problem, STDIN, Topology};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::io::{IsTerminal, Read};
 use std::path::Path;
 
@@ -18,6 +21,13 @@ pub struct Source {
     pub topology: Topology,
     /// sha256 of the text, hex.
     pub hash: String,
+}
+
+/// What a verb that needs a topology prints on stderr with `--format json` if it is wrong.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ProblemsDocument {
+    /// Everything that is wrong, in the order of the file.
+    problems: Vec<Problem>,
 }
 
 /// The topology in a file (`-`: stdin). Its problems are printed on stderr.
@@ -41,18 +51,13 @@ pub fn read(path: &Path, format: Format, color: Color) -> Result<Source, Command
         Err(problem) => (vec![problem], String::new()),
     };
     let (problems, text) = checked;
+    let text_of_error = format!("use {name}: {}", counted(problems.len()));
     if format == Format::Json {
-        eprint!(
-            "{}",
-            crate::document::document("problems", &Problems { problems: &problems })
-        );
+        eprint!("{}", document("problems", &ProblemsDocument { problems }));
     } else {
         eprint!("{}", rendered(&problems, &text, color));
     }
-    Err(CommandError::new(
-        ExitCode::Topology,
-        format!("use {name}: {}", counted(problems.len())),
-    ))
+    Err(CommandError::new(ExitCode::Topology, text_of_error))
 }
 
 /// The text of a file, or the problem that it is none.
@@ -125,9 +130,4 @@ pub fn rendered(problems: &[Problem], text: &str, color: Color) -> String {
 #[must_use]
 pub fn counted(problems: usize) -> String {
     format!("{problems} problem{}", if problems == 1 { "" } else { "s" })
-}
-
-#[derive(serde::Serialize)]
-struct Problems<'a> {
-    problems: &'a [Problem],
 }

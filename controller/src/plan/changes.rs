@@ -146,3 +146,81 @@ fn strip(labels: &mut BTreeMap<String, String>) {
         labels.remove(label);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{plan_beside, tests::planned};
+    use crate::topology;
+
+    const TWO_DC: &str = include_str!("../../../topologies/two-dc.yaml");
+
+    /// What `up` would do to the lab of two-dc for this text.
+    fn told(text: &str) -> Vec<String> {
+        let there = planned(TWO_DC);
+        let parsed = topology::parse("two-dc.yaml", text).expect("a right topology");
+        let images = crate::plan::tests::images(&parsed);
+        let wanted = plan_beside(&there, &parsed, &topology::hash(text), &images, &[]).expect("a plan");
+        changes(&wanted, &there)
+            .into_iter()
+            .map(|change| match change {
+                Change::Make { name, .. } => format!("make {name}"),
+                Change::Remove { name, .. } => format!("remove {name}"),
+                Change::Remake { name, .. } => format!("remake {name}"),
+                Change::Delay { from, to, delay_ns } => format!("delay {from}:{to} {delay_ns}"),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_comment_changes_nothing() {
+        assert_eq!(told(&format!("{TWO_DC}# the end\n")), [""; 0]);
+    }
+
+    #[test]
+    fn a_delay_is_set_and_no_relay_is_remade() {
+        let text = TWO_DC.replace("20ms }", "20ms }\n  dc2:dc1: { delay: 1ms }");
+        assert_eq!(told(&text), ["delay dc2:dc1 1000000"]);
+    }
+
+    #[test]
+    fn a_setting_remakes_its_node_only() {
+        let text = TWO_DC.replace(
+            "redis-far: { datacenter: dc2,",
+            "redis-far: { datacenter: dc2, config: { hz: 20 },",
+        );
+        assert_eq!(told(&text), ["remake tb-two-dc-redis-far"]);
+    }
+
+    #[test]
+    fn a_node_more_is_made_with_its_volume_and_is_known_to_all() {
+        let told = told(&format!("{TWO_DC}  last: {{ datacenter: dc1 }}\n"));
+        assert!(told.contains(&"make tb-two-dc-last".to_owned()), "{told:?}");
+        assert!(told.contains(&"make tb-two-dc-last-state".to_owned()), "{told:?}");
+        assert!(
+            told.contains(&"remake tb-two-dc-redis-far".to_owned()),
+            "its hosts: {told:?}"
+        );
+    }
+
+    #[test]
+    fn a_node_less_is_removed() {
+        let text = TWO_DC.replace("  postgres: { datacenter: dc2, engine: postgres }\n", "");
+        let told = told(&text);
+        assert!(told.contains(&"remove tb-two-dc-postgres".to_owned()), "{told:?}");
+        assert!(told.contains(&"remove tb-two-dc-postgres-state".to_owned()), "{told:?}");
+    }
+
+    #[test]
+    fn a_lab_that_moved_on_past_another_stays_where_it_is() {
+        let parsed = topology::parse("two-dc.yaml", TWO_DC).expect("a right topology");
+        let images = crate::plan::tests::images(&parsed);
+        let home = planned(TWO_DC).networks[0].subnet;
+        let hash = topology::hash(TWO_DC);
+        let moved = crate::plan::plan(&parsed, &hash, &parsed.name, Some("run"), &images, &[home]).expect("a plan");
+        assert_ne!(moved.networks[0].subnet, home);
+        let again = plan_beside(&moved, &parsed, &hash, &images, &[]).expect("a plan");
+        assert_eq!(changes(&again, &moved), []);
+        assert!(!changes(&planned(TWO_DC), &moved).is_empty());
+    }
+}
