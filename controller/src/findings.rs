@@ -7,6 +7,8 @@ mod far_cache;
 mod lost_writes;
 mod price_of_wait;
 pub mod row;
+#[cfg(test)]
+mod synthetic;
 mod trust;
 mod visibility_lag;
 
@@ -192,5 +194,66 @@ fn run_error(history: &History, blocks: &[BlockFindings]) -> Option<String> {
     match ended {
         Some(error) => error.or_else(of_blocks),
         None => Some("the history ends before the run does".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::synthetic::Story;
+    use super::*;
+    use crate::history::Event;
+
+    fn judged(whats: Vec<What>) -> Findings {
+        let events = whats.into_iter().map(|what| Event { at_ns: 0, what }).collect();
+        judge(&History { events })
+    }
+
+    #[test]
+    fn an_empty_history_is_a_run_that_did_not_end_and_has_no_verdict() {
+        let findings = judged(Vec::new());
+        assert_eq!((findings.verdict, findings.blocks.len()), (None, 0));
+        assert!(findings.error.is_some());
+    }
+
+    #[test]
+    fn a_skipped_block_has_its_reason_and_no_claims() {
+        let reason = "it needs a Postgres".to_owned();
+        let findings = judged(vec![
+            What::BlockSkipped { block: 7, reason },
+            What::RunEnded { error: None },
+        ]);
+        assert_eq!(findings.error, None);
+        assert_eq!(findings.blocks[0].skipped.as_deref(), Some("it needs a Postgres"));
+        assert!(findings.blocks[0].findings.is_empty());
+    }
+
+    #[test]
+    fn a_block_that_only_began_makes_no_claim_hold_and_the_run_incomplete() {
+        let mut history = Story::of(3).history();
+        history
+            .events
+            .retain(|event| !matches!(event.what, What::BlockEnded { .. }));
+        let findings = judge(&history);
+        assert!(findings.blocks[0].error.is_some() && findings.error.is_some());
+        assert!(!findings.blocks[0].findings.is_empty());
+        assert_eq!(findings.verdict, Some(Verdict::Inconclusive));
+        for finding in &findings.blocks[0].findings {
+            assert_eq!(finding.verdict, Verdict::Inconclusive, "{finding:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_recorded_lets_no_claim_of_any_block_hold() {
+        for block in [1, 2, 3, 7] {
+            let judged = Story::of(block).judged();
+            assert!(!judged.findings.is_empty());
+            judged.assert_incomplete("");
+        }
+    }
+
+    #[test]
+    fn a_block_of_a_newer_program_has_no_words_and_no_claims() {
+        let judged = Story::of(99).judged();
+        assert_eq!((judged.title.as_str(), judged.findings.len()), ("", 0));
     }
 }

@@ -106,3 +106,77 @@ fn same_rows_note(rows: &Rows<'_>) -> Option<String> {
         fact("compared_count")?,
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claim::Verdict;
+    use crate::findings::synthetic::Story;
+
+    /// A whole run in which a read from the far cache costs so many round trips, and one from the database so much.
+    fn story(round_trips: f64, database_ms: f64, n: usize) -> Story {
+        let mut story = Story::of(7).took(CACHE_HOME, "get", None, 0.1, 200, 0).took(
+            DATABASE,
+            "postgres_read",
+            None,
+            database_ms,
+            200,
+            0,
+        );
+        for delay_ms in [5, 20, 40] {
+            let ms = round_trips * (2.0 * delay_ms as f64 + 0.1) + 0.1;
+            story = story.round_trips(delay_ms).took(FAR, "get", Some(delay_ms), ms, n, 0);
+        }
+        story
+    }
+
+    #[test]
+    fn the_records_numbers_hold() {
+        let judged = story(1.0, 0.09, 40).judged();
+        judged.assert_all_hold();
+        assert_eq!(judged.findings.len(), 9 + 3);
+        assert_eq!(judged.table.rows.len(), 5);
+    }
+
+    #[test]
+    fn a_slow_query_turns_the_comparison_round_and_leaves_the_trip_alone() {
+        let judged = story(1.0, 30.0, 40).judged();
+        assert_eq!(judged.verdict("7.far-cache-is-slower@20ms"), Verdict::Diverged);
+        assert_eq!(
+            judged.verdict("7.trip-is-dearer-than-the-operation@5ms"),
+            Verdict::Diverged
+        );
+        assert_eq!(
+            judged.verdict("7.trip-is-dearer-than-the-operation@40ms"),
+            Verdict::Holds
+        );
+        assert_eq!(judged.verdict("7.far-costs-one-round-trip@20ms"), Verdict::Holds);
+    }
+
+    #[test]
+    fn two_trips_diverged_in_ratio_and_slope() {
+        let judged = story(2.0, 0.09, 40).judged();
+        assert_eq!(judged.verdict("7.far-costs-one-round-trip@40ms"), Verdict::Diverged);
+        assert_eq!(
+            judged.verdict("7.far-cache-grows-by-one-round-trip@5ms-40ms"),
+            Verdict::Diverged
+        );
+    }
+
+    #[test]
+    fn three_reads_and_a_missing_database_decide_nothing() {
+        story(1.0, 0.09, 3).judged().assert_incomplete("7.far-c");
+        let judged = story(1.0, 0.09, 40).without_row(DATABASE).judged();
+        judged.assert_incomplete("7.far-cache-is-slower");
+        assert_eq!(judged.verdict("7.far-costs-one-round-trip@20ms"), Verdict::Holds);
+    }
+
+    #[test]
+    fn failed_reads_decide_nothing() {
+        let judged = story(1.0, 0.09, 40)
+            .took(FAR, "get", Some(20), 40.2, 40, 0)
+            .failed(10)
+            .judged();
+        judged.assert_incomplete("7.far-costs-one-round-trip@20ms");
+    }
+}

@@ -306,3 +306,134 @@ fn bulk_bytes(length: i64) -> i64 {
 fn digits(number: i64) -> i64 {
     i64::from(number.checked_ilog10().unwrap_or_default()) + 1
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claim::Verdict;
+    use crate::findings::synthetic::Story;
+
+    const PREFIX: i64 = 5;
+    const VALUE: i64 = 32;
+
+    /// `*3\r\n$3\r\nSET\r\n$8\r\nlost:107\r\n$32\r\n...\r\n`
+    const THREE_DIGITS: i64 = 4 + 9 + 14 + 39;
+
+    /// A round of 200 writes, 1 ms apart, of which the first so many arrived, cut at this time.
+    fn round(story: Story, row: &str, kept: u32, cut_at_ms: u64, gap_bytes: i64) -> Story {
+        story
+            .fact(row, "keys_before_count", 0)
+            .fact(row, "far_is_primary_count", 1)
+            .fact(row, "key_prefix_bytes", PREFIX)
+            .fact(row, "value_bytes", VALUE)
+            .fact(row, "until_promotion_ms", 300)
+            .fact(row, "primary_offset_at_cut_bytes", 20_000)
+            .fact(row, "far_offset_at_cut_bytes", 20_000 - gap_bytes)
+            .cut(row, cut_at_ms)
+            .ledger(row, 200, 0..kept)
+    }
+
+    fn story(kept: u32, gap_bytes: i64) -> Story {
+        let story = round(Story::of(2).round_trips(20), "a", kept, 202, gap_bytes);
+        round(story, "b", 200, 1200, 0)
+            .fact("b", "primary_offset_before_cut_bytes", 9000)
+            .fact("b", "far_offset_before_cut_bytes", 9000)
+    }
+
+    fn usual() -> Story {
+        story(107, 93 * THREE_DIGITS)
+    }
+
+    #[test]
+    fn the_records_own_numbers_hold() {
+        let judged = usual().judged();
+        judged.assert_all_hold();
+        assert_eq!(judged.findings.len(), 6);
+        let row = &judged.table.rows[0];
+        assert_eq!(row[1..6], ["2.00", "200", "107", "93", "46.5"].map(str::to_owned));
+        assert_eq!(row[6], row[7]);
+    }
+
+    #[test]
+    fn a_loss_a_second_later_diverged() {
+        let judged = round(usual(), "b", 199, 1200, THREE_DIGITS).judged();
+        assert_eq!(judged.verdict("2.none-lost@b"), Verdict::Diverged);
+        assert_eq!(judged.verdict("2.some-lost@a"), Verdict::Holds);
+    }
+
+    #[test]
+    fn offsets_that_differ_before_the_cut_diverged() {
+        let judged = usual().fact("b", "far_offset_before_cut_bytes", 8999).judged();
+        assert_eq!(judged.verdict("2.offsets-equal-before-the-cut@b"), Verdict::Diverged);
+    }
+
+    #[test]
+    fn nothing_lost_diverged_unless_the_cut_came_too_late() {
+        let in_time = story(200, 0).judged();
+        assert_eq!(in_time.verdict("2.some-lost@a"), Verdict::Diverged);
+        let late = round(story(200, 0), "a", 200, 221, 0);
+        let late = late.without(|what| matches!(what, What::LinkSeen { row, status, .. } if row == "a" && status.last_cut_ns == Some(202_000_000)));
+        let late = late.judged();
+        late.assert_incomplete("2.some-lost@a");
+        assert!(
+            late.claim("2.some-lost@a")
+                .reason
+                .as_ref()
+                .unwrap()
+                .contains("too late")
+        );
+    }
+
+    #[test]
+    fn a_hole_in_what_was_kept_diverged() {
+        let judged = usual().ledger("a", 200, (0..107).chain([150])).judged();
+        assert_eq!(judged.verdict("2.lost-are-the-last@a"), Verdict::Diverged);
+    }
+
+    #[test]
+    fn a_ping_and_half_a_record_in_the_gap_are_accounted_for_and_two_records_are_not() {
+        let gap = |beside| story(107, 93 * THREE_DIGITS + beside).judged();
+        let claim = "2.lost-is-what-had-not-arrived@a";
+        assert_eq!(gap(PING_BYTES).verdict(claim), Verdict::Holds);
+        assert_eq!(gap(THREE_DIGITS / 2).verdict(claim), Verdict::Holds);
+        assert_eq!(gap(3 * THREE_DIGITS).verdict(claim), Verdict::Diverged);
+        assert_eq!(gap(-2 * THREE_DIGITS).verdict(claim), Verdict::Diverged);
+    }
+
+    #[test]
+    fn a_replica_that_was_not_promoted_or_keys_of_before_decide_nothing() {
+        let not_promoted = usual().fact("a", "far_is_primary_count", 0).judged();
+        for name in ["some-lost", "lost-are-the-last", "lost-is-what-had-not-arrived"] {
+            not_promoted.assert_incomplete(&format!("2.{name}@a"));
+        }
+        let stale = usual().fact("b", "keys_before_count", 3).judged();
+        stale.assert_incomplete("2.none-lost@b");
+    }
+
+    #[test]
+    fn without_a_cut_nothing_is_concluded() {
+        let judged = usual().without(|what| matches!(what, What::LinkSeen { .. })).judged();
+        judged.assert_incomplete("2.some-lost@a");
+        judged.assert_incomplete("2.none-lost@b");
+    }
+
+    #[test]
+    fn a_record_has_the_length_of_its_command() {
+        let command = |i: u32| {
+            format!(
+                "*3\r\n$3\r\nSET\r\n${}\r\nlost:{i}\r\n$32\r\n{}\r\n",
+                5 + i.to_string().len(),
+                "v".repeat(32)
+            )
+        };
+        let history = usual().history();
+        let rows = Rows {
+            history: &history,
+            block: 2,
+        };
+        let round = Round::of(&rows, "a", "");
+        for i in [0, 9, 10, 199] {
+            assert_eq!(round.record_bytes(i), i64::try_from(command(i).len()).ok());
+        }
+    }
+}

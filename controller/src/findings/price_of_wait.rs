@@ -246,3 +246,143 @@ fn heal_note(rows: &Rows<'_>) -> Option<String> {
         only(rows, FAR_CUT)?.0.samples.len(),
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claim::{Cause, Verdict};
+    use crate::findings::synthetic::{MS, Story, sample};
+
+    /// A whole run in which SET + WAIT costs so many round trips.
+    fn story(round_trips: f64, n: usize) -> Story {
+        let mut story = Story::of(3);
+        for delay_ms in [5, 20, 40] {
+            let ms = round_trips * (2.0 * delay_ms as f64 + 0.1) + 0.2;
+            let delay = Some(delay_ms);
+            story = story
+                .round_trips(delay_ms)
+                .took(FAR, "set", delay, 0.15, 200, 0)
+                .took(FAR, "set_wait", delay, ms, n, 1);
+        }
+        cut(story, 0, 3)
+            .took(BOTH_CUT, "set_wait", Some(20), 0.3, 20, 1)
+            .took(BOTH, "set_wait", Some(20), 0.3, 40, 1)
+            .took(ALL, "set_wait", Some(20), 40.4, 20, 2)
+    }
+
+    fn cut(story: Story, answer: i64, kept: i64) -> Story {
+        let waits = (0..3).map(|i| sample(i * 1000 * MS, 301 * MS, answer)).collect();
+        story
+            .samples(FAR_CUT, "set_wait", Some(20), waits)
+            .fact(FAR_CUT, "wait_limit_ms", 300)
+            .fact(FAR_CUT, "keys_on_primary_count", kept)
+            .fact(FAR_CUT, "keys_on_far_count", 0)
+    }
+
+    #[test]
+    fn one_round_trip_at_every_distance_holds() {
+        let judged = story(1.0, 20).judged();
+        judged.assert_all_hold();
+        assert_eq!(judged.findings.len(), 6 + 3 + 1 + 4 + 3);
+        assert_eq!(judged.table.rows.len(), 7);
+    }
+
+    #[test]
+    fn two_round_trips_diverged_in_each_ratio_and_each_slope() {
+        let judged = story(2.0, 20).judged();
+        for delay in ["5ms", "20ms", "40ms"] {
+            assert_eq!(
+                judged.verdict(&format!("3.wait-costs-one-round-trip@{delay}")),
+                Verdict::Diverged
+            );
+        }
+        for pair in ["5ms-20ms", "5ms-40ms", "20ms-40ms"] {
+            assert_eq!(
+                judged.verdict(&format!("3.wait-grows-by-one-round-trip@{pair}")),
+                Verdict::Diverged
+            );
+        }
+    }
+
+    #[test]
+    fn a_constant_of_40_ms_diverged_in_the_ratios_and_not_in_the_slopes() {
+        let mut story = story(1.0, 20);
+        for delay_ms in [5, 20, 40] {
+            story = story.took(FAR, "set_wait", Some(delay_ms), 2.0 * delay_ms as f64 + 42.0, 20, 1);
+        }
+        let judged = story.judged();
+        assert_eq!(judged.verdict("3.wait-costs-one-round-trip@20ms"), Verdict::Diverged);
+        assert_eq!(
+            judged.verdict("3.wait-grows-by-one-round-trip@5ms-40ms"),
+            Verdict::Holds
+        );
+    }
+
+    #[test]
+    fn three_samples_decide_nothing() {
+        let judged = story(1.0, 3).judged();
+        judged.assert_incomplete("3.wait-costs-one-round-trip");
+        judged.assert_incomplete("3.wait-grows-by-one-round-trip");
+        judged.assert_incomplete("3.wait-saw-one-replica");
+    }
+
+    #[test]
+    fn most_waits_held_up_by_a_busy_host_are_noise() {
+        let quick = (0..5).map(|i| sample(i * 1000 * MS, 40_300_000, 1));
+        let held_up = (5..20).map(|i| sample(i * 1000 * MS, 48 * MS, 1));
+        let judged = story(1.0, 20)
+            .samples(FAR, "set_wait", Some(20), quick.chain(held_up).collect())
+            .judged();
+        let finding = judged.claim("3.wait-costs-one-round-trip@20ms");
+        assert_eq!(finding.cause, Some(Cause::Noise), "{finding:?}");
+    }
+
+    #[test]
+    fn a_wait_that_another_replica_answered_diverged() {
+        let judged = story(1.0, 20).took(FAR, "set_wait", Some(20), 40.3, 20, 2).judged();
+        assert_eq!(judged.verdict("3.wait-saw-one-replica"), Verdict::Diverged);
+    }
+
+    #[test]
+    fn under_a_cut_an_answer_a_lost_key_or_a_key_far_away_diverged() {
+        let answered = cut(story(1.0, 20), 1, 3).judged();
+        assert_eq!(answered.verdict("3.wait-returns-0-under-a-cut"), Verdict::Diverged);
+        let undone = cut(story(1.0, 20), 0, 2).judged();
+        assert_eq!(undone.verdict("3.key-stays-under-a-cut"), Verdict::Diverged);
+        let leaked = story(1.0, 20).fact(FAR_CUT, "keys_on_far_count", 1).judged();
+        assert_eq!(leaked.verdict("3.key-is-not-far-under-a-cut"), Verdict::Diverged);
+    }
+
+    #[test]
+    fn a_wait_that_gives_up_early_diverged() {
+        let waits = (0..3).map(|i| sample(i * 1000 * MS, 200 * MS, 0)).collect();
+        let judged = story(1.0, 20).samples(FAR_CUT, "set_wait", Some(20), waits).judged();
+        assert_eq!(judged.verdict("3.wait-lasts-its-limit-under-a-cut"), Verdict::Diverged);
+    }
+
+    #[test]
+    fn a_near_replica_that_is_no_cheaper_and_one_that_sees_the_cut_diverged() {
+        let judged = story(1.0, 20)
+            .took(BOTH, "set_wait", Some(20), 40.3, 40, 1)
+            .took(BOTH_CUT, "set_wait", Some(20), 300.0, 20, 0)
+            .judged();
+        assert_eq!(judged.verdict("3.near-replica-answers-for-nothing"), Verdict::Diverged);
+        assert_eq!(judged.verdict("3.wait-1-does-not-see-the-cut"), Verdict::Diverged);
+    }
+
+    #[test]
+    fn a_heal_is_told_in_words() {
+        let healed = |full, partial| {
+            let judged = story(1.0, 20)
+                .fact("heal", "far_full_syncs_count", full)
+                .fact("heal", "far_partial_syncs_count", partial)
+                .fact("heal", "in_sync_after_ms", 190)
+                .fact("heal", "far_keys_after_heal_count", 3)
+                .judged();
+            judged.notes.join(" ")
+        };
+        assert!(healed(0, 0).contains("resumed"));
+        assert!(healed(0, 1).contains("partial resynchronisation"));
+        assert!(healed(1, 0).contains("full synchronisation"));
+    }
+}

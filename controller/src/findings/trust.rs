@@ -118,3 +118,63 @@ fn length(rows: &Rows<'_>, delay_ns: u64, void: &mut Vec<Reason>, suspect: &mut 
         suspect.push(format!("{} of {tried} of {} were lost", trips.failed, trips.name));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claim::Verdict;
+    use crate::findings::synthetic::Story;
+
+    /// Reads across the link that hold their claim at 20 ms.
+    fn story() -> Story {
+        Story::of(7)
+            .round_trips(20)
+            .took("cache far", "get", Some(20), 40.2, 40, 0)
+    }
+
+    fn counters(dropped_queue: u64) -> LinkCounters {
+        LinkCounters {
+            dropped_queue,
+            ..LinkCounters::default()
+        }
+    }
+
+    const CLAIM: &str = "7.far-costs-one-round-trip@20ms";
+
+    #[test]
+    fn quiet_counters_and_a_link_of_the_right_length_are_sound() {
+        let judged = story()
+            .link("start", None, counters(5))
+            .link("end", None, counters(5))
+            .judged();
+        assert_eq!(judged.trust, Trust::Sound);
+        assert_eq!(judged.verdict(CLAIM), Verdict::Holds);
+    }
+
+    #[test]
+    fn packets_that_a_relay_dropped_during_the_block_make_every_claim_inconclusive() {
+        let judged = story()
+            .link("start", None, counters(5))
+            .link("end", None, counters(6))
+            .judged();
+        assert!(matches!(&judged.trust, Trust::Void(why) if why[0].contains("dropped 1 packets")));
+        assert_eq!(judged.claim(CLAIM).cause, Some(Cause::Noise));
+    }
+
+    #[test]
+    fn a_socket_without_nodelay_and_a_link_that_is_too_short_are_void() {
+        let judged = story().without_nodelay().judged();
+        assert!(matches!(judged.trust, Trust::Void(_)));
+        assert_eq!(judged.verdict(CLAIM), Verdict::Inconclusive);
+        let short = Story::of(7).took("link", "rtt", Some(20), 39.0, 30, 0).judged();
+        assert!(matches!(short.trust, Trust::Void(_)));
+    }
+
+    #[test]
+    fn a_link_that_is_too_long_and_lost_round_trips_are_suspect_and_decide_all_the_same() {
+        let long = story().took("link", "rtt", Some(20), 50.0, 300, 0).judged();
+        assert!(matches!(long.trust, Trust::Suspect(_)));
+        let lost = story().took("link", "rtt", Some(20), 40.1, 30, 0).failed(10).judged();
+        assert!(matches!(lost.trust, Trust::Suspect(_)));
+    }
+}

@@ -231,3 +231,128 @@ fn load_note(rows: &Rows<'_>) -> Option<String> {
         operations * bytes / took_s / 1e6,
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::claim::{Cause, Verdict};
+    use crate::findings::synthetic::{MS, Story, ns, sample};
+
+    const NEAR_NS: u64 = 300_000;
+
+    /// Writes every 25 ms that are seen near after 0.3 ms, and far so many flights later.
+    fn lags(story: Story, load: &str, delay_ms: u64, flights: f64, near_ns: u64, n: u64) -> Story {
+        let far_ns = near_ns + ns(flights * delay_ms as f64);
+        let write = |i: u64| i * 25 * MS;
+        let seen = |after_ns: u64| {
+            let stamp = |i: u64| {
+                let at = write(i) + after_ns + (i % 7) * 1000;
+                sample(at, 0, i64::try_from(i).unwrap() + 1)
+            };
+            (0..n).map(stamp).collect::<Vec<_>>()
+        };
+        let delay = Some(delay_ms);
+        story
+            .samples(
+                &format!("write{load}"),
+                "set",
+                delay,
+                (0..n).map(|i| sample(write(i), 100_000, 0)).collect(),
+            )
+            .samples(&format!("near{load}"), "event", delay, seen(near_ns))
+            .samples(&format!("far{load}"), "event", delay, seen(far_ns))
+    }
+
+    fn story(flights: f64, n: u64) -> Story {
+        let mut story = Story::of(1);
+        for delay_ms in [5, 20, 40] {
+            story = lags(story.round_trips(delay_ms), "", delay_ms, flights, NEAR_NS, n);
+        }
+        story
+    }
+
+    fn with_load(story: Story, near_ns: u64) -> Story {
+        lags(story, " under load", 20, 1.0, near_ns, 50)
+            .fact("load", "load_began_ns", 0)
+            .fact("load", "load_ended_ns", 2_000_000_000)
+    }
+
+    #[test]
+    fn one_flight_at_every_distance_and_a_lag_that_grows_under_load_hold() {
+        let judged = with_load(story(1.0, 40), 3 * NEAR_NS).judged();
+        judged.assert_all_hold();
+        assert_eq!(judged.findings.len(), 3 + 2 + 3);
+        assert_eq!(judged.table.rows.len(), 4);
+    }
+
+    #[test]
+    fn a_round_trip_instead_of_a_flight_diverged_at_every_distance_and_in_the_slope() {
+        let judged = story(2.0, 40).judged();
+        for delay in ["5ms", "20ms", "40ms"] {
+            let claim = format!("1.far-minus-near-is-one-flight@{delay}");
+            assert_eq!(judged.verdict(&claim), Verdict::Diverged);
+        }
+        for pair in ["5ms-20ms", "5ms-40ms", "20ms-40ms"] {
+            let claim = format!("1.lag-grows-by-half-a-round-trip@{pair}");
+            assert_eq!(judged.verdict(&claim), Verdict::Diverged);
+        }
+    }
+
+    #[test]
+    fn a_constant_delay_that_looks_like_a_flight_at_one_distance_diverged_in_the_slope() {
+        let mut story = Story::of(1);
+        for delay_ms in [5, 20, 40] {
+            let flights = 20.0 / delay_ms as f64;
+            story = lags(story.round_trips(delay_ms), "", delay_ms, flights, NEAR_NS, 40);
+        }
+        let judged = story.judged();
+        assert_eq!(judged.verdict("1.far-minus-near-is-one-flight@20ms"), Verdict::Holds);
+        assert_eq!(
+            judged.verdict("1.lag-grows-by-half-a-round-trip@5ms-40ms"),
+            Verdict::Diverged
+        );
+    }
+
+    #[test]
+    fn three_writes_and_a_missing_distance_decide_nothing() {
+        story(1.0, 3).judged().assert_incomplete("1.far-minus-near");
+        let judged = story(1.0, 40).without_row("far, 40ms").judged();
+        judged.assert_incomplete("1.far-minus-near-is-one-flight@40ms");
+        judged.assert_incomplete("1.lag-grows-by-half-a-round-trip@20ms-40ms");
+        assert_eq!(
+            judged.verdict("1.lag-grows-by-half-a-round-trip@5ms-20ms"),
+            Verdict::Holds
+        );
+    }
+
+    #[test]
+    fn events_are_not_matched_to_writes_of_which_one_failed() {
+        let mut story = Story::of(1).round_trips(20);
+        story = lags(story, "", 20, 1.0, NEAR_NS, 40);
+        let writes = (0..40).map(|i| sample(i * 25 * MS, 100_000, 0)).collect();
+        let judged = story.samples("write", "set", Some(20), writes).failed(1).judged();
+        judged.assert_incomplete("1.far-minus-near-is-one-flight@20ms");
+    }
+
+    #[test]
+    fn a_lag_that_does_not_grow_under_load_diverged_and_no_load_decides_nothing() {
+        let judged = with_load(story(1.0, 40), NEAR_NS / 2).judged();
+        assert_eq!(judged.verdict("1.load-adds-its-own-near@20ms"), Verdict::Diverged);
+        story(1.0, 40).judged().assert_incomplete("1.load-adds-its-own");
+        let outside = lags(story(1.0, 40), " under load", 20, 1.0, 3 * NEAR_NS, 50);
+        outside.judged().assert_incomplete("1.load-adds-its-own");
+    }
+
+    #[test]
+    fn lags_of_a_host_that_is_too_busy_are_noise() {
+        // Every fourth write gets through, the others wait for their turn.
+        let stamps = (0..40_u64)
+            .map(|i| {
+                let at = i * 25 * MS + NEAR_NS + 20 * MS + (i % 4) * 4 * MS;
+                sample(at, 0, i64::try_from(i).unwrap() + 1)
+            })
+            .collect();
+        let judged = story(1.0, 40).samples("far", "event", Some(20), stamps).judged();
+        let finding = judged.claim("1.far-minus-near-is-one-flight@20ms");
+        assert_eq!(finding.cause, Some(Cause::Noise), "{finding:?}");
+    }
+}
