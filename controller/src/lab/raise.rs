@@ -145,7 +145,7 @@ enum Client<'a> {
     Relay(&'a DatacenterName, RelayClient),
     Probe(&'a DatacenterName, ProbeClient),
     /// A server: it is asked by a probe.
-    None(&'a PlannedNode),
+    Node(&'a PlannedNode),
 }
 
 async fn last_words(engines: &Engines, spec: &ContainerSpec) -> String {
@@ -266,7 +266,7 @@ impl<'a> Site<'a> {
                     self.first_answer(spec, first).await?;
                     set(self.probes.get(name), client);
                 }
-                Client::None(node) => {
+                Client::Node(node) => {
                     let probe = self.wait(self.probes.get(&node.datacenter)).await?;
                     let seen = self.asker(probe).server(node, &self.bounds).await?;
                     set(self.servers.get(&node.name), seen);
@@ -295,7 +295,7 @@ impl<'a> Site<'a> {
             }
             _ => {
                 let node = self.plan.nodes.iter().find(|node| node.container == spec.name);
-                Ok(Client::None(node.expect("what is neither relay nor probe is a node")))
+                Ok(Client::Node(node.expect("what is neither relay nor probe is a node")))
             }
         }
     }
