@@ -152,11 +152,12 @@ impl Engine for Docker {
         let stdout = streams
             .output
             .map_err(std::io::Error::other)
-            .try_filter_map(async |frame| {
-                Ok(match frame {
+            // No async closures here: the compiler's incremental builds stumble over them in a stream's types.
+            .try_filter_map(|frame| {
+                std::future::ready(Ok(match frame {
                     LogOutput::StdErr { .. } => None,
                     other => Some(other.into_bytes()),
-                })
+                }))
             });
         Ok(Attached {
             stdin: streams.input,
@@ -225,7 +226,7 @@ impl Docker {
         let frames: Vec<Bytes> = self
             .api
             .logs(container, Some(options))
-            .filter_map(async |frame| frame.ok().map(LogOutput::into_bytes))
+            .filter_map(|frame| std::future::ready(frame.ok().map(LogOutput::into_bytes)))
             .collect()
             .await;
         String::from_utf8_lossy(&frames.concat()).trim_end().to_owned()
