@@ -37,6 +37,18 @@ pub const MOST_BYTES: usize = 1 << 20;
 /// # Errors
 /// Everything that is wrong with it, in the order of the file.
 pub fn parse(name_of_file: &str, text: &str) -> Result<Topology, Vec<Problem>> {
+    parse_with(name_of_file, text, &|_, _| Ok(()))
+}
+
+/// Says whether a node with this engine can run a release that the file names; if not, what is wrong and a hint. Which
+/// releases there are is not this module's knowledge.
+pub type ReleaseCheck<'a> = &'a dyn Fn(EngineKind, &str) -> Result<(), (String, Option<String>)>;
+
+/// The same, with the releases that the file names checked too.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_with(name_of_file: &str, text: &str, release: ReleaseCheck) -> Result<Topology, Vec<Problem>> {
     if text.len() > MOST_BYTES {
         let message = format!("{} bytes are more than the {MOST_BYTES} of any topology", text.len());
         return Err(vec![Problem::of_file(name_of_file, Code::TooLarge, message, None)]);
@@ -52,7 +64,7 @@ pub fn parse(name_of_file: &str, text: &str) -> Result<Topology, Vec<Problem>> {
             }
             read::read(&tree, &mut problems)
         })
-        .and_then(|file| check::check(&file, name_of_file, &mut problems));
+        .and_then(|file| check::check(&file, name_of_file, release, &mut problems));
     match topology {
         Some(topology) if problems.is_empty() => Ok(topology),
         _ => Err(problems.into_sorted()),

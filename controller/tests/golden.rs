@@ -134,10 +134,12 @@ fn every_expected_message_belongs_to_a_bad_topology() {
 }
 
 #[test]
-fn plan_refuses_a_bad_topology_as_validate_does_before_it_asks_the_engine() {
-    for path in yaml_files(&golden("bad")) {
-        let name = format!("{}.yaml", stem(&path));
-        let output = testbed(&golden("bad"), &["plan", "--exit-code", &name]);
+fn verbs_that_need_the_engine_refuse_a_bad_topology_as_validate_does_before_they_ask_it() {
+    let files = yaml_files(&golden("bad"));
+    let verbs = [&["plan", "--exit-code"][..], &["up"]];
+    for (path, verb) in files.iter().flat_map(|path| verbs.map(|verb| (path, verb))) {
+        let name = format!("{}.yaml", stem(path));
+        let output = testbed(&golden("bad"), &[verb, &[&name]].concat());
         assert_eq!(output.status.code(), Some(3), "{name}: {}", text(&output.stderr));
         let validated = std::fs::read_to_string(path.with_extension("txt")).expect("the expected message is there");
         let problems = validated

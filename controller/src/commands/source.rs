@@ -6,6 +6,7 @@
 use crate::cli::{Color, Format};
 use crate::document::document;
 use crate::error::{CommandError, ExitCode};
+use crate::release::{Catalogue, Choice, ReleaseError};
 use crate::topology::{self, Code, MOST_BYTES, Problem, STDIN, Topology};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -38,7 +39,7 @@ pub fn read(path: &Path, format: Format, color: Color) -> Result<Source, Command
     let name = name_of(path);
     let text = text_of(path)?;
     let checked = match text {
-        Ok(text) => match topology::parse(&name, &text) {
+        Ok(text) => match parse(&name, &text) {
             Ok(topology) => {
                 return Ok(Source {
                     hash: topology::hash(&text),
@@ -58,6 +59,27 @@ pub fn read(path: &Path, format: Format, color: Color) -> Result<Source, Command
         eprint!("{}", rendered(&problems, &text, color));
     }
     Err(CommandError::new(ExitCode::Topology, text_of_error))
+}
+
+/// The topology of a text, with the releases that it names.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn parse(name: &str, text: &str) -> Result<Topology, Vec<Problem>> {
+    let catalogue = Catalogue::built_in();
+    topology::parse_with(name, text, &|engine, pin| {
+        let known = catalogue.resolve(engine, Some(pin), &Choice::default());
+        known.map(|_| ()).map_err(|error| {
+            let message = match &error {
+                ReleaseError::Unknown { asked, .. } => format!("there is no release `{asked}`"),
+                ReleaseError::WrongKind { release, engine } => {
+                    format!("{release} cannot run on a node with engine {engine}")
+                }
+                _ => format!("`{pin}` is no release"),
+            };
+            (message, error.hint())
+        })
+    })
 }
 
 /// The text of a file, or the problem that it is none.

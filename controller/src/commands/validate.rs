@@ -6,7 +6,7 @@ use super::{screen, source};
 use crate::cli::{Format, Global, Validate};
 use crate::document::document;
 use crate::error::{CommandError, ExitCode};
-use crate::topology::{self, Problem};
+use crate::topology::Problem;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -42,7 +42,7 @@ pub(super) fn run(global: &Global, args: &Validate) -> Result<ExitCode, CommandE
         let name = source::name_of(path);
         let (text, outcome) = match source::text_of(path)? {
             Ok(text) => {
-                let outcome = topology::parse(&name, &text);
+                let outcome = source::parse(&name, &text);
                 (text, outcome)
             }
             Err(problem) => (String::new(), Err(vec![problem])),

@@ -6,7 +6,7 @@
 use super::file::File;
 use super::problem::{Code, Problems, nearest, quote};
 use super::tree::{At, Place};
-use super::{Datacenter, Topology, links, nodes};
+use super::{Datacenter, ReleaseCheck, Topology, links, nodes};
 use crate::names::{DatacenterName, LabName};
 use ipnet::Ipv4Net;
 use std::net::Ipv4Addr;
@@ -18,7 +18,12 @@ const MOST_NODES: usize = 500;
 const PREFIXES: std::ops::RangeInclusive<u8> = 16..=26;
 
 /// The topology, if nothing is wrong with it.
-pub(super) fn check(file: &File, name_of_file: &str, problems: &mut Problems) -> Option<Topology> {
+pub(super) fn check(
+    file: &File,
+    name_of_file: &str,
+    release: ReleaseCheck,
+    problems: &mut Problems,
+) -> Option<Topology> {
     if too_large(file, problems) {
         // The checks below look at every node for every node.
         return None;
@@ -27,7 +32,7 @@ pub(super) fn check(file: &File, name_of_file: &str, problems: &mut Problems) ->
     let name = lab_name(file, name_of_file, problems);
     let datacenters = datacenters(file, problems);
     let links = links::links(file, problems);
-    let nodes = nodes::nodes(file, problems);
+    let nodes = nodes::nodes(file, release, problems);
     if !problems.is_empty() {
         return None;
     }

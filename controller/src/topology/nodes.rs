@@ -7,7 +7,7 @@ use super::check::declared;
 use super::file::{File, NodeFile};
 use super::problem::{Code, Problems, nearest, quote};
 use super::tree::{At, Place};
-use super::{EngineKind, Node, Publish, Role, settings};
+use super::{EngineKind, Node, Publish, ReleaseCheck, Role, settings};
 use crate::names::{DatacenterName, NodeName};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -16,9 +16,9 @@ use std::net::Ipv4Addr;
 const RESERVED: &[&str] = &["localhost", "host", "relay", "probe", "wan"];
 
 /// All nodes that are right, in the order of the file.
-pub(super) fn nodes(file: &File, problems: &mut Problems) -> Vec<Node> {
+pub(super) fn nodes(file: &File, known: ReleaseCheck, problems: &mut Problems) -> Vec<Node> {
     let default_engine = file.defaults.engine.as_ref().and_then(|text| engine(text, problems));
-    defaults(file, default_engine, problems);
+    defaults(file, default_engine, known, problems);
     let engines: BTreeMap<&str, EngineKind> = file
         .nodes
         .iter()
@@ -43,6 +43,7 @@ pub(super) fn nodes(file: &File, problems: &mut Problems) -> Vec<Node> {
         let publish = publish(key, node, &mut ports, problems);
         if let Some(engine) = engine {
             settings::check(&node.config, engine, problems);
+            pinned(node.release.as_ref(), engine, known, problems);
         }
         if let (Some(name), Some(datacenter), Some(engine), Some(role)) = (name, datacenter, engine, role) {
             let inherits = default_engine == Some(engine);
@@ -61,10 +62,11 @@ pub(super) fn nodes(file: &File, problems: &mut Problems) -> Vec<Node> {
     nodes
 }
 
-fn defaults(file: &File, engine: Option<EngineKind>, problems: &mut Problems) {
+fn defaults(file: &File, engine: Option<EngineKind>, known: ReleaseCheck, problems: &mut Problems) {
     let defaults = &file.defaults;
     if let Some(engine) = engine {
         settings::check(&defaults.config, engine, problems);
+        pinned(defaults.release.as_ref(), engine, known, problems);
     } else if defaults.engine.is_none() && !defaults.broken {
         let release = defaults.release.as_ref().map(|release| ("release", release.place));
         let config = defaults.config.first().map(|(key, _)| ("config", key.place));
@@ -76,6 +78,16 @@ fn defaults(file: &File, engine: Option<EngineKind>, problems: &mut Problems) {
                     format!("`{key}` of `defaults` needs `engine` beside it"),
                 )
                 .hint("it holds for the nodes with that engine");
+        }
+    }
+}
+
+fn pinned(release: Option<&At<String>>, engine: EngineKind, known: ReleaseCheck, problems: &mut Problems) {
+    let Some(release) = release else { return };
+    if let Err((message, hint)) = known(engine, &release.value) {
+        let added = problems.add(release.place, Code::BadRelease, message);
+        if let Some(hint) = hint {
+            added.hint(hint);
         }
     }
 }

@@ -91,6 +91,8 @@ pub enum Code {
     BadSubnet,
     /// Two datacenters with common addresses.
     Overlap,
+    /// A release that does not exist, or not for this engine.
+    BadRelease,
     /// A published port that cannot be, or is taken twice.
     BadPublish,
     /// A setting that testbed makes itself, or that is not one.
@@ -123,6 +125,7 @@ impl Code {
             Self::TwoPrimaries => "two-primaries",
             Self::BadSubnet => "bad-subnet",
             Self::Overlap => "overlap",
+            Self::BadRelease => "bad-release",
             Self::BadPublish => "bad-publish",
             Self::BadConfig => "bad-config",
         }
@@ -276,7 +279,7 @@ impl<'a> Problems<'a> {
             line: place.line.max(1),
             column: place.column.max(1),
             code,
-            message: message.into(),
+            message: without_control(&message.into()),
             hint: None,
             snippet: line_at(self.text, offset).map(without_control).unwrap_or_default(),
             offset,
@@ -306,7 +309,7 @@ pub(super) struct Hint<'p>(Option<&'p mut Problem>);
 impl Hint<'_> {
     pub(super) fn hint(self, hint: impl Into<String>) {
         if let Some(problem) = self.0 {
-            problem.hint = Some(hint.into());
+            problem.hint = Some(without_control(&hint.into()));
         }
     }
 }
