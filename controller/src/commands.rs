@@ -33,7 +33,10 @@ pub async fn run(cli: Cli) -> Result<ExitCode, CommandError> {
     match cli.verb {
         Verb::Completions { shell } => {
             let mut command = <Cli as clap::CommandFactory>::command();
-            clap_complete::generate(shell, &mut command, "testbed", &mut std::io::stdout());
+            // Not to stdout itself: the generator panics if nobody reads.
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut command, "testbed", &mut script);
+            screen::print(&String::from_utf8_lossy(&script))?;
             Ok(ExitCode::Success)
         }
         Verb::Blocks(args) => blocks::run(&cli.global, &args),

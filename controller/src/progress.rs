@@ -44,5 +44,10 @@ impl Progress {
 /// A line on stderr. A stderr that is gone (its terminal closed, its reader ended) must not stop the work half-way, as
 /// `eprintln` would by its panic.
 pub fn say(line: impl std::fmt::Display) {
-    let _gone = writeln!(std::io::stderr(), "{line}");
+    say_as_it_is(format_args!("{line}\n"));
+}
+
+/// The same for what brings its line ends along, or wants none.
+pub fn say_as_it_is(text: impl std::fmt::Display) {
+    let _gone = write!(std::io::stderr(), "{text}");
 }

@@ -6,10 +6,10 @@ use crate::document::document;
 use crate::error::{CommandError, ExitCode};
 use crate::lab::{self, Engines, LabError};
 use crate::names::LabName;
-use crate::progress::Progress;
+use crate::progress::{Progress, say_as_it_is};
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 
 /// What `down --format json` prints.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -35,7 +35,10 @@ pub(super) async fn run(global: &Global, down: Down) -> Result<ExitCode, Command
         match lab::sweep(&engines, &lab::labels_of(Some(name))).await {
             Ok(lowered) => {
                 removed += lowered.removed;
-                progress.step(format_args!("lab {name}: {} objects removed", lowered.removed));
+                progress.step(match lowered.removed {
+                    0 => format!("lab {name} is not up: nothing to remove"),
+                    objects => format!("lab {name}: {objects} objects removed"),
+                });
             }
             Err(LabError::Left(remaining)) => left.extend(remaining),
             Err(error) => return Err(error.into()),
@@ -83,9 +86,12 @@ fn agreed(labs: &[LabName]) -> Result<bool, CommandError> {
         let text = format!("remove all labs ({}) without being told so", names.join(", "));
         return Err(CommandError::new(ExitCode::Usage, text).hint("add --yes"));
     }
-    eprint!("remove {} ({})? [y/N] ", count(labs.len()), names.join(", "));
-    // A terminal that cannot be written to or read from has not agreed.
-    let _ = std::io::stderr().flush();
+    say_as_it_is(format_args!(
+        "remove {} ({})? [y/N] ",
+        count(labs.len()),
+        names.join(", ")
+    ));
+    // A terminal that cannot be read from has not agreed.
     let mut answer = String::new();
     let read = std::io::stdin().read_line(&mut answer);
     Ok(read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes"))

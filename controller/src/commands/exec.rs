@@ -34,11 +34,16 @@ fn running<'a>(found: &'a Found, node: &NodeName) -> Result<&'a str, CommandErro
         let mut nodes: Vec<String> = containers().filter_map(|object| name(&object)).collect();
         nodes.sort();
         let text = format!("find node {node} in lab {}", found.lab);
-        return Err(CommandError::new(ExitCode::Usage, text).hint(format!("its nodes: {}", nodes.join(", "))));
+        let error = CommandError::new(ExitCode::Usage, text);
+        return Err(match nodes.as_slice() {
+            [] => error.hint(format!("no node of it is left: testbed down -p {}", found.lab)),
+            nodes => error.hint(format!("its nodes: {}", nodes.join(", "))),
+        });
     };
     if container.state != "running" {
         let text = format!("run a command in node {node}: it is {}", container.state);
-        return Err(CommandError::new(ExitCode::Incomplete, text).hint(format!("testbed logs {node}")));
+        let hint = format!("testbed logs -p {} {node}", found.lab);
+        return Err(CommandError::new(ExitCode::Incomplete, text).hint(hint));
     }
     Ok(&container.id)
 }

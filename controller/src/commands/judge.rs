@@ -6,6 +6,7 @@ use crate::cli::{Format, Global, Judge};
 use crate::document::document;
 use crate::error::{CommandError, ExitCode};
 use crate::findings::{self, Findings};
+use crate::progress::say;
 use crate::report::{self, JudgeDocument};
 use crate::store::{self, Stored};
 use std::collections::BTreeMap;
@@ -37,7 +38,7 @@ pub fn run(global: &Global, args: &Judge) -> Result<ExitCode, CommandError> {
 pub(super) fn load(run: &Path) -> Result<Stored, CommandError> {
     let stored = store::load(run)?;
     if let Some(left_out) = &stored.left_out {
-        eprintln!("warning: {left_out}");
+        say(format_args!("warning: {left_out}"));
     }
     Ok(stored)
 }

@@ -118,34 +118,55 @@ pub(super) async fn run(global: &Global, verb: LinkVerb) -> Result<ExitCode, Com
     };
     let name = text.map(|text| LinkName::parse(text)).transpose()?;
     let change = Change::of(&verb)?;
-    let stop = Stop::on_signals().map_err(|error| CommandError::new(ExitCode::Host, error.to_string()))?;
+    let duration = match &verb {
+        LinkVerb::Set { duration, .. } | LinkVerb::Cut { duration, .. } => *duration,
+        LinkVerb::Show { .. } | LinkVerb::Heal { .. } => None,
+    };
+    // Only what is to be restored must outlive a signal.
+    let stop = match duration {
+        Some(_) => Stop::on_signals().map_err(|error| CommandError::new(ExitCode::Host, error.to_string()))?,
+        None => Stop::never(),
+    };
     let lab = lab::find(&engines(global).await?, lab.lab.as_ref()).await?;
     let Some(name) = name else {
         show(global, &lab, &lab.links().await?)?;
         return Ok(ExitCode::Success);
     };
     let before = seen(&lab, &name).await?;
-    let after = match change {
-        Change::None => before.clone(),
-        _ => apply(&lab, &name, change).await?,
-    };
-    show(global, &lab, &after)?;
-    let duration = match &verb {
-        LinkVerb::Set { duration, .. } | LinkVerb::Cut { duration, .. } => *duration,
-        LinkVerb::Show { .. } | LinkVerb::Heal { .. } => None,
-    };
     let Some(duration) = duration else {
+        let after = match change {
+            Change::None => before,
+            _ => apply(&lab, &name, change).await?,
+        };
+        show(global, &lab, &after)?;
         return Ok(ExitCode::Success);
     };
+    if let Some(signal) = stop.asked() {
+        return Ok(signal.exit_code());
+    }
     let progress = Progress::new(global.quiet);
-    progress.step(format_args!("restoring in {}", humantime::format_duration(duration)));
-    let stopped = tokio::select! {
-        () = tokio::time::sleep(duration) => None,
-        signal = stop.stopped() => Some(signal),
-    };
+    let outcome = hold(global, &lab, (&name, change), duration, (&stop, &progress)).await;
+    // Whatever became of it: one direction may be changed, or stdout may be full.
     restore(&lab, change, &before).await?;
     progress.step("restored");
-    Ok(stopped.map_or(ExitCode::Success, Signal::exit_code))
+    Ok(outcome?.map_or(ExitCode::Success, Signal::exit_code))
+}
+
+/// Changes, shows, and waits for the time to pass or for the signal that it returns.
+async fn hold(
+    global: &Global,
+    lab: &Lab,
+    (name, change): (&LinkName, Change),
+    duration: Duration,
+    (stop, progress): (&Stop, &Progress),
+) -> Result<Option<Signal>, CommandError> {
+    let after = apply(lab, name, change).await?;
+    show(global, lab, &after)?;
+    progress.step(format_args!("restoring in {}", humantime::format_duration(duration)));
+    Ok(tokio::select! {
+        () = tokio::time::sleep(duration) => None,
+        signal = stop.stopped() => Some(signal),
+    })
 }
 
 /// A change of conditions.

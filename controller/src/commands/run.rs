@@ -88,7 +88,18 @@ async fn measure(chronicle: &mut Chronicle, mut labs: Labs<'_>, keep: Keep) -> R
         .as_ref()
         .is_err_and(|error| matches!(error.code, ExitCode::Interrupted | ExitCode::Terminated));
     let ended = labs.end(chronicle, kept(keep, bad) && !interrupted).await;
-    outcome.and(ended)
+    match (outcome, ended) {
+        // What is left behind must be told, and an interruption is over only when nothing is.
+        (Err(error), Err(left)) => {
+            let text = format!("{}; then failed to {}", error.text, left.text);
+            let error = CommandError::new(left.code, text);
+            Err(match left.hint {
+                Some(hint) => error.hint(hint),
+                None => error,
+            })
+        }
+        (outcome, ended) => outcome.and(ended),
+    }
 }
 
 async fn measure_blocks(chronicle: &mut Chronicle, labs: &mut Labs<'_>, keep: Keep) -> Result<(), CommandError> {

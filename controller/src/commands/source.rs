@@ -6,6 +6,7 @@
 use crate::cli::{Color, Format};
 use crate::document::document;
 use crate::error::{CommandError, ExitCode};
+use crate::progress::say_as_it_is;
 use crate::release::{Catalogue, Choice, ReleaseError};
 use crate::topology::{self, Code, MOST_BYTES, Problem, STDIN, Topology};
 use schemars::JsonSchema;
@@ -54,9 +55,9 @@ pub fn read(path: &Path, format: Format, color: Color) -> Result<Source, Command
     let (problems, text) = checked;
     let text_of_error = format!("use {name}: {}", counted(problems.len()));
     if format == Format::Json {
-        eprint!("{}", document("problems", &ProblemsDocument { problems }));
+        say_as_it_is(document("problems", &ProblemsDocument { problems }));
     } else {
-        eprint!("{}", rendered(&problems, &text, color));
+        say_as_it_is(rendered(&problems, &text, color));
     }
     Err(CommandError::new(ExitCode::Topology, text_of_error))
 }

@@ -6,6 +6,7 @@ use super::{screen, source};
 use crate::cli::{Format, Global, Validate};
 use crate::document::document;
 use crate::error::{CommandError, ExitCode};
+use crate::progress::say_as_it_is;
 use crate::topology::Problem;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -76,7 +77,7 @@ pub(super) fn run(global: &Global, args: &Validate) -> Result<ExitCode, CommandE
     if global.format == Format::Json {
         screen::print(&document("validate", &ValidateDocument { files }))?;
     } else {
-        eprint!("{shown}");
+        say_as_it_is(shown);
         screen::print(&said)?;
     }
     Ok(if valid { ExitCode::Success } else { ExitCode::Topology })

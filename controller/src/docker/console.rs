@@ -87,7 +87,8 @@ impl Console for Docker {
                 let Some(code) = code_of_refused_start(&error) else {
                     return Err(refused(&error));
                 };
-                eprintln!("{error}");
+                // If nobody reads stderr the code still tells.
+                let _ = writeln!(std::io::stderr(), "{error}");
                 return Ok(code);
             }
         };

@@ -9,6 +9,7 @@ use crate::commands::source::{self, Source};
 use crate::docker::{Docker, EngineHandle};
 use crate::error::{CommandError, ExitCode};
 use crate::history::What;
+use crate::image;
 use crate::lab::{self, Engines, Lab};
 use crate::names::{LabName, NodeName};
 use crate::plan::Plan;
@@ -131,7 +132,10 @@ impl<'a> Labs<'a> {
                 let prepared = Ground::prepare(self.docker.clone(), source.clone(), releases.clone(), &progress);
                 let ground = tokio::select! {
                     ground = prepared => ground?,
-                    signal = self.stop.stopped() => return Err(super::stopped(signal)),
+                    signal = self.stop.stopped() => {
+                        image::abandon(self.docker).await?;
+                        return Err(super::stopped(signal));
+                    }
                 };
                 chronicle.learn(self.docker, Some(&ground.instrument)).await?;
                 let name = self.name(chronicle.run());
@@ -142,8 +146,16 @@ impl<'a> Labs<'a> {
             Kind::Up(name) => {
                 chronicle.learn(self.docker, None).await?;
                 let engine: EngineHandle = Arc::new(self.docker.clone());
-                let mut lab = lab::find(&Engines::from(engine), Some(name)).await?;
-                lab.wait_ready(READY).await?;
+                let engines = Engines::from(engine);
+                let found = async {
+                    let mut lab = lab::find(&engines, Some(name)).await?;
+                    lab.wait_ready(READY).await?;
+                    Ok::<_, CommandError>(lab)
+                };
+                let lab = tokio::select! {
+                    lab = found => lab?,
+                    signal = self.stop.stopped() => return Err(super::stopped(signal)),
+                };
                 self.plan = Some(lab.plan.clone());
                 self.enter(chronicle, lab, None).await
             }
