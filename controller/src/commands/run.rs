@@ -9,10 +9,11 @@ mod ground;
 
 use super::blocks::chosen;
 use super::screen;
-use crate::block::{self, BlockError};
-use crate::claim::Verdict;
+use crate::block::{self, Block, BlockError};
+use crate::claim::{Verdict, combine};
 use crate::cli::{Format, Global, Keep, Run};
 use crate::error::{CommandError, ExitCode};
+use crate::findings::BlockFindings;
 use crate::history::{LabAfter, What};
 use crate::manifest::{Instrument, Manifest};
 use crate::progress::Progress;
@@ -47,7 +48,7 @@ pub(super) async fn run(global: &Global, args: Run) -> Result<ExitCode, CommandE
         }
     }
     let place = chronicle.path().display().to_string();
-    let judged = chronicle.end(failed.as_ref().map(|error| format!("failed to {}", error.text)))?;
+    let judged = chronicle.end(failed.as_ref().map(|error| error.text.clone()))?;
     let text = match global.format {
         Format::Json => report::json(&judged.findings, &judged.manifest),
         Format::Text => report::terminal(&judged.findings, &judged.manifest, Some(&place), screen::style(global)),
@@ -82,7 +83,7 @@ fn manifest(args: &Run, places: &[Place]) -> Manifest {
 /// All blocks of one place, each on a lab that is as it should be.
 async fn measure(chronicle: &mut Chronicle, mut labs: Labs<'_>, keep: Keep) -> Result<(), CommandError> {
     let outcome = measure_blocks(chronicle, &mut labs, keep).await;
-    let bad = outcome.is_err() || worth_a_look(chronicle);
+    let bad = outcome.is_err() || worth_a_look(chronicle, labs.seen());
     // Who interrupts wants it gone, whatever was said before.
     let interrupted = outcome
         .as_ref()
@@ -114,7 +115,7 @@ async fn measure_blocks(chronicle: &mut Chronicle, labs: &mut Labs<'_>, keep: Ke
             continue;
         }
         let stop = labs.stop;
-        let lab = labs.ready(chronicle).await?;
+        let lab = labs.ready(chronicle, block).await?;
         let outcome = block::run(block, lab, chronicle, stop).await;
         let used_up = match outcome {
             Ok(LabAfter::AsFound) => false,
@@ -144,10 +145,16 @@ fn kept(keep: Keep, bad: bool) -> bool {
     }
 }
 
-/// Whether somebody will want to look at the lab: a claim diverged, or a block was not completed.
-fn worth_a_look(chronicle: &Chronicle) -> bool {
+/// Whether somebody will want to look at the lab on which these blocks ran: a claim of theirs diverged, or one was not
+/// completed.
+fn worth_a_look(chronicle: &Chronicle, blocks: &[Block]) -> bool {
     chronicle.judged_so_far().is_ok_and(|findings| {
-        findings.verdict == Some(Verdict::Diverged) || findings.blocks.iter().any(|block| block.error.is_some())
+        let here = |block: &&BlockFindings| blocks.iter().any(|seen| seen.number() == block.block);
+        findings
+            .blocks
+            .iter()
+            .filter(here)
+            .any(|block| block.error.is_some() || combine(&block.findings) == Some(Verdict::Diverged))
     })
 }
 

@@ -8,11 +8,14 @@ use crate::claim::{Finding, Sampled, order, ratio};
 const COLUMNS: [&str; 6] = [
     "read from",
     "n",
-    "round trip, ms",
-    "median / p95, ms",
-    "times the database at home",
-    "in round trips",
+    "round trip",
+    "read",
+    "times the database",
+    "round trips",
 ];
+
+/// What the columns hold.
+const LEGEND: &str = "Times in ms, median / p95. Round trips: the read in units of the measured one.";
 
 const CACHE_HOME: &str = "cache at home";
 const DATABASE: &str = "database at home";
@@ -39,6 +42,7 @@ pub fn judge(rows: &Rows<'_>) -> Judged {
         |delay_ns| rows.sampled(FAR, "get", Some(delay_ns)),
     ));
     judged.table = table(&COLUMNS, lines(rows, &database));
+    judged.notes.push(LEGEND.to_owned());
     judged.notes.extend(same_rows_note(rows));
     judged
 }
@@ -87,7 +91,7 @@ fn lines(rows: &Rows<'_>, database: &Sampled) -> Vec<Vec<String>> {
     ];
     for delay_ns in rows.distances() {
         let far = rows.sampled(FAR, "get", Some(delay_ns));
-        let shown = format!("{FAR}, {} one way", row::time(delay_ns));
+        let shown = row::at(FAR, Some(delay_ns));
         lines.push(line(shown, &far, Some(&rows.round_trips(delay_ns))));
     }
     lines
@@ -100,7 +104,7 @@ fn same_rows_note(rows: &Rows<'_>) -> Option<String> {
         _ => "The cache persists to disk, unlike the record's.",
     };
     Some(format!(
-        "{} rows in the table and as many keys; {} of {} compared at random places were the same. {saves}",
+        "{} rows in the table and as many keys; {} of {} values compared were the same. {saves}",
         fact("table_rows_count")?,
         fact("same_count")?,
         fact("compared_count")?,

@@ -9,15 +9,20 @@ use wire::{LinkStatus, Written};
 
 const COLUMNS: [&str; 9] = [
     "cut",
-    "after the last acknowledgement, ms",
+    "after, ms",
     "acknowledged",
-    "on the promoted replica",
+    "kept",
     "lost",
     "lost, %",
-    "offset gap at the cut, bytes",
-    "bytes of the lost writes",
-    "full syncs to come back",
+    "gap, bytes",
+    "lost, bytes",
+    "full syncs",
 ];
+
+/// What the columns hold.
+const LEGEND: &str = "After: from the last acknowledgement to the cut in the relay. Kept: found on the promoted replica. Gap: how far the \
+     replica was behind the primary's offset when it was promoted. Lost, bytes: of the lost writes in the stream. Full syncs: \
+     what it took to make it a replica again.";
 
 /// A PING in the stream: `*1\r\n$4\r\nPING\r\n`.
 const PING_BYTES: i64 = 14;
@@ -30,12 +35,10 @@ const SELECT_BYTES: i64 = 23;
 const HEAD_BYTES: i64 = 4;
 
 pub fn judge(rows: &Rows<'_>) -> Judged {
-    let rounds = [
-        Round::of(rows, "a", "right after the last"),
-        Round::of(rows, "b", "one second later"),
-    ];
+    let rounds = [Round::of(rows, "a", "at once"), Round::of(rows, "b", "1 s later")];
     let mut judged = Judged {
         table: table(&COLUMNS, rounds.iter().map(|round| round.line(rows)).collect()),
+        notes: vec![LEGEND.to_owned()],
         ..Judged::default()
     };
     let [at_once, later] = &rounds;

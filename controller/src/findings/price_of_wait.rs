@@ -9,13 +9,17 @@ use wire::Sample;
 
 const COLUMNS: [&str; 7] = [
     "attached",
-    "link",
-    "round trip, ms",
-    "SET, ms (median / p95)",
-    "SET + WAIT, ms (median / p95)",
-    "in round trips",
-    "WAIT returned (n)",
+    "one way",
+    "round trip",
+    "SET",
+    "SET + WAIT",
+    "round trips",
+    "WAIT returned",
 ];
+
+/// What the columns hold.
+const LEGEND: &str = "Times in ms, median / p95. Round trips: SET + WAIT in units of the measured one. WAIT returned: number of replicas, and \
+     how often. WAIT 1, but for the last row, which waits for every replica.";
 
 /// Share of a round trip below which a time did not include one: a flight would be half of it.
 const NO_TRIP: f64 = 0.25;
@@ -42,6 +46,7 @@ pub fn judge(rows: &Rows<'_>) -> Judged {
     judged.findings.extend(under_cut(rows));
     judged.findings.extend(trap(rows));
     judged.table = table(&COLUMNS, lines(rows));
+    judged.notes.push(LEGEND.to_owned());
     judged.notes.extend(heal_note(rows));
     judged
 }
@@ -189,7 +194,7 @@ fn lines(rows: &Rows<'_>) -> Vec<Vec<String>> {
         (FAR_CUT, FAR, true),
         (BOTH_CUT, BOTH, true),
         (BOTH, BOTH, false),
-        (ALL, "near and far, WAIT for all", false),
+        (ALL, "near and far: all", false),
     ] {
         if let Some((_, delay_ns)) = only(rows, row) {
             lines.push(line(rows, row, shown, delay_ns, cut));
@@ -201,7 +206,7 @@ fn lines(rows: &Rows<'_>) -> Vec<Vec<String>> {
 fn line(rows: &Rows<'_>, row: &str, shown: &str, delay_ns: u64, cut: bool) -> Vec<String> {
     let waits = rows.sampled(row, "set_wait", Some(delay_ns));
     let trips = rows.round_trips(delay_ns);
-    let link = if cut { ", cut" } else { " one way" };
+    let link = if cut { ", cut" } else { "" };
     vec![
         shown.to_owned(),
         format!("{}{link}", row::time(delay_ns)),

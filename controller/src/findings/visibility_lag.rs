@@ -7,15 +7,19 @@ use crate::history::Series;
 use crate::stats::quotient;
 
 const COLUMNS: [&str; 8] = [
-    "row",
+    "one way",
     "n",
-    "round trip, ms",
-    "near, ms (median / p95)",
-    "far, ms (median / p95)",
-    "far - near, ms (median / p95)",
-    "in flights",
-    "by poll: near, far, ms",
+    "round trip",
+    "near",
+    "far",
+    "far - near",
+    "flights",
+    "by poll",
 ];
+
+/// What the columns hold.
+const LEGEND: &str = "Times in ms, median / p95, from the sending of a write to its event on the replica; by poll: medians near and far. \
+     A flight is half of the measured round trip.";
 
 pub fn judge(rows: &Rows<'_>) -> Judged {
     let mut judged = Judged::default();
@@ -49,6 +53,7 @@ pub fn judge(rows: &Rows<'_>) -> Judged {
         |delay_ns| Lags::of(rows, "", delay_ns).difference,
     ));
     judged.table = table(&COLUMNS, lines);
+    judged.notes.push(LEGEND.to_owned());
     judged.notes.extend(load_note(rows));
     judged
 }
@@ -85,9 +90,9 @@ impl Lags {
         let trips = rows.round_trips(delay_ns);
         vec![
             format!(
-                "{} one way{}",
+                "{}{}",
                 row::time(delay_ns),
-                if self.load.is_empty() { "" } else { ", under load" }
+                if self.load.is_empty() { "" } else { ", load" }
             ),
             row::n(&self.difference),
             row::median(&trips),
@@ -95,7 +100,7 @@ impl Lags {
             row::median_p95(&self.far),
             row::median_p95(&self.difference),
             row::quotient(&self.difference, &trips, 0.5),
-            format!("{}, {}", row::median(&self.polls[0]), row::median(&self.polls[1])),
+            format!("{} {}", row::median(&self.polls[0]), row::median(&self.polls[1])),
         ]
     }
 }

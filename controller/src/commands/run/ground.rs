@@ -100,6 +100,8 @@ pub(super) struct Labs<'a> {
     /// What a block is cast from before there is a lab.
     plan: Option<Plan>,
     lab: Option<Lab>,
+    /// Blocks that ran on this lab.
+    seen: Vec<Block>,
     /// Labs made so far.
     made: u32,
     /// Why the lab that was up can be used no more.
@@ -115,6 +117,7 @@ impl<'a> Labs<'a> {
             ground: None,
             plan: None,
             lab: None,
+            seen: Vec::new(),
             made: 0,
             spoilt: None,
         }
@@ -171,8 +174,13 @@ impl<'a> Labs<'a> {
         block.applies(plan).err()
     }
 
-    /// The lab, made if there is none.
-    pub(super) async fn ready(&mut self, chronicle: &mut Chronicle) -> Result<&Lab, CommandError> {
+    /// Blocks that ran on the lab that there is now.
+    pub(super) fn seen(&self) -> &[Block] {
+        &self.seen
+    }
+
+    /// The lab for a block, made if there is none.
+    pub(super) async fn ready(&mut self, chronicle: &mut Chronicle, block: Block) -> Result<&Lab, CommandError> {
         if self.lab.is_none() {
             let name = self.name(chronicle.run());
             let run = chronicle.run().to_owned();
@@ -181,9 +189,11 @@ impl<'a> Labs<'a> {
             progress.step(format_args!("raising lab {name}"));
             let lab = ground.raise(&name, Some(&run), &progress, self.stop, READY).await?;
             self.made += 1;
+            self.seen.clear();
             let text = ground.source.text.clone();
             self.enter(chronicle, lab, Some(text)).await?;
         }
+        self.seen.push(block);
         Ok(self.lab.as_ref().expect("it was there or has just been made"))
     }
 
