@@ -9,6 +9,8 @@ use crate::lab::LabError;
 use crate::plan::PlanError;
 use crate::release::ReleaseError;
 use crate::store::StoreError;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// What a command ends with when it fails: printed as `error: failed to <text>` with `hint:` below it.
 #[derive(Debug)]
@@ -21,7 +23,28 @@ pub struct CommandError {
     pub hint: Option<String>,
 }
 
+/// What `--format json` prints on stderr for it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ErrorDocument<'a> {
+    /// Exit code of the process.
+    exit_code: u8,
+    /// Fits after "failed to".
+    text: &'a str,
+    /// The next step.
+    hint: Option<&'a str>,
+}
+
 impl CommandError {
+    /// As a document.
+    #[must_use]
+    pub fn document(&self) -> ErrorDocument<'_> {
+        ErrorDocument {
+            exit_code: self.code.number(),
+            text: &self.text,
+            hint: self.hint.as_deref(),
+        }
+    }
+
     /// An error with a code and a text.
     pub fn new(code: ExitCode, text: impl Into<String>) -> Self {
         Self {

@@ -1,13 +1,15 @@
 //! Parses the command line, starts logging, calls one command and maps its outcome to an exit code.
 
 use clap::Parser;
-use testbed::cli::{Cli, Color};
-use testbed::error::ExitCode;
+use testbed::cli::{Cli, Color, Format};
+use testbed::document::document;
+use testbed::error::{CommandError, ExitCode};
 use testbed::progress::say;
 
 fn main() -> std::process::ExitCode {
     let cli = Cli::parse();
     start_logging(&cli);
+    let format = cli.global.format;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -16,16 +18,25 @@ fn main() -> std::process::ExitCode {
     let code = match runtime.block_on(testbed::commands::run(cli)) {
         Ok(code) => code,
         Err(error) => {
-            say(format_args!("error: failed to {}", error.text));
-            if let Some(hint) = error.hint {
-                say(format_args!("hint: {hint}"));
-            }
+            tell(&error, format);
             error.code
         }
     };
     // Readers of stdin can block a worker for ever; they must not hold up the exit.
     runtime.shutdown_background();
     code_of(code)
+}
+
+/// On stderr, as text or as a document.
+fn tell(error: &CommandError, format: Format) {
+    if format == Format::Json {
+        say(document("error", &error.document()).trim_end());
+        return;
+    }
+    say(format_args!("error: failed to {}", error.text));
+    if let Some(hint) = &error.hint {
+        say(format_args!("hint: {hint}"));
+    }
 }
 
 fn code_of(code: ExitCode) -> std::process::ExitCode {

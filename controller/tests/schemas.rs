@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use testbed::commands::{blocks, doctor, down, images, link, logs, plan, ps, source, up, validate};
 use testbed::document::{document_schema, plain_schema};
+use testbed::error::ErrorDocument;
 use testbed::history::Event;
 use testbed::image::Pruned;
 use testbed::manifest::Manifest;
@@ -20,6 +21,7 @@ fn schemas() -> Vec<(&'static str, Value)> {
         ("blocks", document_schema::<blocks::BlocksDocument>("blocks")),
         ("doctor", document_schema::<doctor::DoctorDocument>("doctor")),
         ("down", document_schema::<down::DownDocument>("down")),
+        ("error", document_schema::<ErrorDocument<'static>>("error")),
         ("history-event", plain_schema::<Event>()),
         ("images", document_schema::<images::ImagesDocument>("images")),
         (
@@ -170,4 +172,21 @@ fn what_verbs_of_a_lab_print_keeps_to_its_schema() {
     check("ps", &printed(&["ps", "-p", &lab.0]));
     check("images", &printed(&["images", "list"]));
     check("down", &printed(&["down", "-p", &lab.0]));
+}
+
+#[test]
+fn what_fails_is_a_document_on_stderr_that_keeps_to_its_schema() {
+    let output = Command::new(env!("CARGO_BIN_EXE_testbed"))
+        .args(["--format", "json", "report", "tests/no-such-run"])
+        .current_dir(controller())
+        .output()
+        .expect("testbed can be run");
+    let text = String::from_utf8(output.stderr).expect("output is UTF-8");
+    check("error", &text);
+    let value: Value = serde_json::from_str(&text).expect("checked above");
+    assert_eq!(
+        value["exit_code"].as_i64(),
+        output.status.code().map(i64::from),
+        "{text}"
+    );
 }
