@@ -211,6 +211,17 @@ pub enum EngineError {
     },
 }
 
+impl EngineError {
+    /// The same with the object under this name.
+    #[must_use]
+    pub fn about(mut self, name: &str) -> Self {
+        if let Self::Refused { object, .. } = &mut self {
+            name.clone_into(object);
+        }
+        self
+    }
+}
+
 /// Kinds of refusal that callers tell apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {

@@ -260,6 +260,9 @@ impl LabError {
                 refusal: Refusal::Taken,
                 ..
             }) => Some("is a lab of this name up, or half gone? `testbed down -p NAME` removes it".to_owned()),
+            Self::Engine(EngineError::Refused { cause, .. }) if cause.contains("executable file not found") => Some(
+                "is its image one of that server? `--release ENGINE=IMAGE` or the file's `release` chose it".to_owned(),
+            ),
             Self::NoLab { up, .. } if up.is_empty() => Some("testbed up topologies/two-dc.yaml".to_owned()),
             Self::NoLab { .. } | Self::SeveralLabs { .. } => Some("name one with -p NAME".to_owned()),
             Self::NotWhole { lab, .. } | Self::BrokenPlan { lab, .. } => {

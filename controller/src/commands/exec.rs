@@ -1,5 +1,7 @@
 //! `exec`: runs a command in a node, found by the labels of its container; its exit code is ours.
 //!
+//! A signal ends us and not the command, which the engine cannot stop: that is said, and our terminal is itself again.
+//!
 //! The node is looked for on the engine, not in a file, so it works on a lab that is half gone, as long as the node runs.
 
 use super::connect;
@@ -8,6 +10,8 @@ use crate::docker::{Console, EngineHandle, ExecSpec, Sort};
 use crate::error::{CommandError, ExitCode};
 use crate::lab::{self, Found};
 use crate::names::{LABEL_NODE, NodeName};
+use crate::progress::say;
+use crate::stop::Stop;
 use std::sync::Arc;
 
 pub(super) async fn run(global: &Global, exec: Exec) -> Result<ExitCode, CommandError> {
@@ -21,7 +25,15 @@ pub(super) async fn run(global: &Global, exec: Exec) -> Result<ExitCode, Command
         tty: exec.tty,
         user: exec.user,
     };
-    let code = docker.exec(container, &spec).await?;
+    let stop = Stop::on_signals().map_err(|error| CommandError::new(ExitCode::Host, error.to_string()))?;
+    let code = tokio::select! {
+        code = docker.exec(container, &spec) => code?,
+        signal = stop.stopped() => {
+            // An engine cannot end what it runs in a container, and images have no program for it.
+            say(format_args!("hint: the command may still run in node {}; with --tty --interactive Ctrl-C reaches it", exec.node));
+            return Ok(signal.exit_code());
+        }
+    };
     // Linux has eight bits of it; anything else would be a bug of the engine.
     Ok(ExitCode::OfCommand(u8::try_from(code).unwrap_or(u8::MAX)))
 }

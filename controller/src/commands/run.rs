@@ -57,6 +57,10 @@ pub(super) async fn run(global: &Global, args: Run) -> Result<ExitCode, CommandE
     match failed {
         // The report has said it; the code is that of what went wrong, or of the signal.
         Some(error) => Err(error),
+        None if judged.findings.blocks.iter().all(|block| block.skipped.is_some()) => {
+            let text = "run a block: none applies to this lab, the report says why";
+            Err(CommandError::new(ExitCode::Incomplete, text).hint("`testbed blocks` explains what each one needs"))
+        }
         None => Ok(ExitCode::of(&judged.findings)),
     }
 }

@@ -361,7 +361,8 @@ impl<'a> Site<'a> {
         let ended = self.bounds.begun.elapsed();
         tracing::debug!("{object}: engine call from {begun:.3?} to {ended:.3?}");
         match outcome {
-            Ok(outcome) => Ok(outcome?),
+            // By its name: ids mean nothing to people.
+            Ok(outcome) => Ok(outcome.map_err(|error| error.about(object))?),
             Err(_) => Err(LabError::NotReady {
                 what: format!("{object} (the engine's answer)"),
                 waited: self.bounds.begun.elapsed(),
