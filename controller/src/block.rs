@@ -100,6 +100,14 @@ pub enum BlockError {
         /// Receiving side.
         to: String,
     },
+    /// Keys that the block would write, and then remove, are somebody's.
+    #[error("begin: {count} keys that the block would write exist already on {server}")]
+    Occupied {
+        /// How many.
+        count: i64,
+        /// The server.
+        server: String,
+    },
     /// A condition did not come true in time.
     #[error("see {wanted} within {limit:?}: last seen {seen}")]
     NotSeen {
@@ -156,6 +164,16 @@ impl Block {
         }
     }
 
+    /// Every key that it writes.
+    fn keys(self) -> Vec<String> {
+        match self {
+            Self::VisibilityLag => visibility_lag::keys(),
+            Self::LostWrites => lost_writes::keys(),
+            Self::PriceOfWait => price_of_wait::keys(),
+            Self::FarCache => far_cache::keys(),
+        }
+    }
+
     /// The topology that it is meant for.
     #[must_use]
     pub fn topology(self) -> BuiltIn {
@@ -187,40 +205,68 @@ impl Block {
     }
 }
 
-/// Runs a block on a lab, and puts the lab back as it was found whatever happened.
-///
-/// # Errors
-/// Why it could not be completed; that is in the history too.
-pub async fn run(block: Block, lab: &Lab, recorder: &mut dyn Recorder, stop: &Stop) -> Result<LabAfter, BlockError> {
+/// How a block ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// Whether the lab is as the block found it.
+    pub lab: LabAfter,
+    /// Why it could not be completed, if so.
+    pub outcome: Result<(), BlockError>,
+}
+
+/// Runs a block on a lab, and puts the lab back as it was found whatever happened. What became of it is in the history
+/// too, if that can be written.
+pub async fn run(block: Block, lab: &Lab, recorder: &mut dyn Recorder, stop: &Stop) -> Ended {
     let began = Instant::now();
-    let cast = block.applies(&lab.plan).map_err(BlockError::DoesNotApply)?;
-    recorder.record(What::BlockStarted {
+    let started = recorder.record(What::BlockStarted {
         block: block.number(),
         method: Some(block.method()),
-    })?;
-    let mut scene = Scene::new(lab, &cast, block.number(), recorder);
-    let (outcome, after) = perform(block, &mut scene, stop).await;
-    recorder.record(What::BlockEnded {
+    });
+    let ended = match (started, block.applies(&lab.plan)) {
+        (Err(error), _) => Ended::untouched(error.into()),
+        (_, Err(lack)) => Ended::untouched(BlockError::DoesNotApply(lack)),
+        (Ok(()), Ok(cast)) => {
+            let mut scene = Scene::new(lab, &cast, block.number(), recorder);
+            perform(block, &mut scene, stop).await
+        }
+    };
+    let recorded = recorder.record(What::BlockEnded {
         block: block.number(),
-        lab: after,
+        lab: ended.lab,
         took_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
-        error: outcome.as_ref().err().map(ToString::to_string),
-    })?;
-    outcome.map(|()| after)
+        error: ended.outcome.as_ref().err().map(ToString::to_string),
+    });
+    Ended {
+        lab: ended.lab,
+        outcome: ended.outcome.and(recorded.map_err(BlockError::from)),
+    }
+}
+
+impl Ended {
+    /// It did not begin.
+    fn untouched(error: BlockError) -> Self {
+        Self {
+            lab: LabAfter::AsFound,
+            outcome: Err(error),
+        }
+    }
 }
 
 /// The block's own steps between looking at the lab and putting it back.
-async fn perform(block: Block, scene: &mut Scene<'_>, stop: &Stop) -> (Result<(), BlockError>, LabAfter) {
-    let found = match AsFound::look(scene).await {
+async fn perform(block: Block, scene: &mut Scene<'_>, stop: &Stop) -> Ended {
+    let found = tokio::select! {
+        found = begin(block, scene) => found,
+        signal = stop.stopped() => Err(BlockError::Stopped(signal)),
+    };
+    let found = match found {
         Ok(found) => found,
-        // Nothing was done yet, but a lab that cannot be looked at is of no use to the next block either.
-        Err(error) => return (Err(error), LabAfter::Consumed),
+        Err(error) => return Ended::untouched(error),
     };
     let outcome = tokio::select! {
         outcome = body(block, scene, &found) => outcome,
         signal = stop.stopped() => Err(BlockError::Stopped(signal)),
     };
-    let after = match put_back(block, scene, &found).await {
+    let lab = match put_back(block, scene, &found).await {
         Ok(()) => LabAfter::AsFound,
         Err(error) => {
             // A note that cannot be written shows in the next event, which cannot be written either.
@@ -230,18 +276,31 @@ async fn perform(block: Block, scene: &mut Scene<'_>, stop: &Stop) -> (Result<()
             LabAfter::Consumed
         }
     };
-    (outcome, after)
+    Ended { lab, outcome }
+}
+
+/// Looks at the lab. Nothing is changed, and the keys of the block must be nobody's: they are removed afterwards.
+async fn begin(block: Block, scene: &Scene<'_>) -> Result<AsFound, BlockError> {
+    let found = AsFound::look(scene).await?;
+    let primary = &scene.cast.primary;
+    match scene.existing_keys(primary, &block.keys()).await? {
+        0 => Ok(found),
+        count => Err(BlockError::Occupied {
+            count,
+            server: primary.shown(),
+        }),
+    }
 }
 
 async fn put_back(block: Block, scene: &mut Scene<'_>, found: &AsFound) -> Result<(), BlockError> {
     found.put_topology_back(scene).await?;
-    match block {
-        Block::VisibilityLag => visibility_lag::tidy(scene).await,
-        Block::LostWrites => lost_writes::tidy(scene).await,
-        Block::PriceOfWait => price_of_wait::tidy(scene).await,
-        Block::FarCache => far_cache::tidy(scene).await,
-    }?;
-    found.put_settings_back(scene).await
+    let keys = block.keys();
+    scene.remove_keys(&keys).await?;
+    if block == Block::FarCache {
+        far_cache::drop_table(scene).await?;
+    }
+    found.put_settings_back(scene).await?;
+    found.check(scene, &keys).await
 }
 
 async fn body(block: Block, scene: &mut Scene<'_>, found: &AsFound) -> Result<(), BlockError> {
@@ -255,4 +314,90 @@ async fn body(block: Block, scene: &mut Scene<'_>, found: &AsFound) -> Result<()
     }?;
     let links = scene.links().await?;
     scene.link_seen("end", links)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::LabName;
+    use crate::plan::Images;
+    use crate::release::Catalogue;
+    use crate::topology;
+
+    /// The plan of a topology, on any images.
+    fn plan_of(text: &str) -> Plan {
+        let topology = topology::parse("test", text).unwrap();
+        let catalogue = Catalogue::built_in();
+        let nodes = topology.nodes.iter();
+        let releases = nodes.map(|node| (node.name.clone(), catalogue.default_of(node.engine).clone()));
+        let images = Images {
+            relay: "relay".to_owned(),
+            probe: "probe".to_owned(),
+            releases: releases.collect(),
+        };
+        let lab = LabName::new("test").unwrap();
+        crate::plan::plan(&topology, "hash", &lab, None, &images, &[]).unwrap()
+    }
+
+    fn two_datacenters(nodes: &str) -> Plan {
+        plan_of(&format!(
+            "version: 1\nname: test\ndatacenters:\n  dc1:\n  dc2:\nlinks:\n  dc1-dc2: {{ delay: 5ms }}\ndefaults:\n  engine: redis\nnodes:\n{nodes}"
+        ))
+    }
+
+    fn lack(block: Block, nodes: &str) -> String {
+        block.applies(&two_datacenters(nodes)).unwrap_err()
+    }
+
+    #[test]
+    fn every_block_applies_to_its_own_topology() {
+        for block in Block::ALL {
+            let cast = block.applies(&plan_of(block.topology().text)).unwrap();
+            assert_eq!((cast.home.as_str(), cast.away.as_str()), ("dc1", "dc2"));
+            assert_eq!(cast.link(), "dc1-dc2");
+        }
+    }
+
+    #[test]
+    fn every_block_has_a_card_a_method_and_a_number_of_its_own() {
+        for block in Block::ALL {
+            assert_eq!(Block::numbered(block.number()), Some(block));
+            assert_eq!(block.card().number, block.number());
+            assert!(block.method().len() > 100 && block.card().does_not_show.len() > 50);
+        }
+        assert_eq!(Block::numbered(0), None);
+    }
+
+    #[test]
+    fn parts_are_filled_from_the_roles() {
+        let cast = Block::FarCache.applies(&plan_of(TWO_DC.text)).unwrap();
+        let name = |part: &Part| part.node.to_string();
+        assert_eq!(name(&cast.primary), "redis-primary");
+        assert_eq!(name(&cast.far), "redis-far");
+        assert_eq!(cast.others.iter().map(name).collect::<Vec<_>>(), ["redis-near"]);
+        assert_eq!(cast.database.as_ref().map(|part| part.target.port()), Some(5432));
+        assert_eq!(cast.near, None, "this block needs none");
+        assert_eq!(cast.caches().count(), 3);
+    }
+
+    #[test]
+    fn what_is_missing_is_said() {
+        let far_only = "  a: { datacenter: dc1 }\n  b: { datacenter: dc2, replica-of: a }\n";
+        assert!(Block::LostWrites.applies(&two_datacenters(far_only)).is_ok());
+        assert!(lack(Block::PriceOfWait, far_only).contains("its own datacenter"));
+        assert!(lack(Block::FarCache, far_only).contains("a Postgres"));
+        let near_only = "  a: { datacenter: dc1 }\n  b: { datacenter: dc1, replica-of: a }\n  c: { datacenter: dc2 }\n";
+        assert!(lack(Block::LostWrites, near_only).contains("another datacenter"));
+        let database_only = "  p: { datacenter: dc2, engine: postgres }\n";
+        assert!(lack(Block::LostWrites, database_only).contains("a Redis or Valkey primary"));
+    }
+
+    #[test]
+    fn a_second_set_that_fits_is_found_behind_one_that_does_not() {
+        let nodes = "  a: { datacenter: dc1 }\n  b: { datacenter: dc1, replica-of: a }\n  c: { datacenter: dc2 }\n  \
+                     d: { datacenter: dc1, replica-of: c }\n  e: { datacenter: dc2, replica-of: c }\n";
+        let cast = Block::VisibilityLag.applies(&two_datacenters(nodes)).unwrap();
+        assert_eq!((cast.home.as_str(), cast.away.as_str()), ("dc2", "dc1"));
+        assert_eq!(cast.near.map(|near| near.node.to_string()).as_deref(), Some("e"));
+    }
 }

@@ -59,14 +59,19 @@ pub async fn measure(scene: &mut Scene<'_>, found: &AsFound) -> Result<(), Block
     let cast = scene.cast;
     home_reads(scene, ("cache at home", "get"), &cast.far).await?;
     home_reads(scene, ("database at home", "postgres_read"), database(scene)).await?;
-    for distance in Scene::distances(found.delay_ns()) {
+    for distance in Distance::all(found.delay_ns()) {
         far_reads(scene, distance).await?;
     }
     Ok(())
 }
 
-pub async fn tidy(scene: &Scene<'_>) -> Result<(), BlockError> {
-    scene.remove_keys((0..ROWS).map(|i| format!("{KEY}{i}"))).await?;
+/// Every key that the block writes.
+pub fn keys() -> Vec<String> {
+    (0..ROWS).map(|i| format!("{KEY}{i}")).collect()
+}
+
+/// Removes the table.
+pub async fn drop_table(scene: &Scene<'_>) -> Result<(), BlockError> {
     sql(scene, format!("DROP TABLE IF EXISTS {TABLE}")).await
 }
 

@@ -1,4 +1,5 @@
-//! The lab as a block found it, and putting it back: link conditions, settings, who replicates from whom, number of keys.
+//! The lab as a block found it, and putting it back: link conditions, settings, who replicates from whom.
+//! Keys are the user's own but for those of the block, which must be gone.
 //!
 //! Putting back does only what differs, so it can follow a block that cleaned up after itself, one that failed and one
 //! that was stopped. It ends by looking again: what still differs is an error.
@@ -26,7 +27,6 @@ pub struct AsFound {
 struct ServerFound {
     part: Part,
     upstream: Option<Ipv4Addr>,
-    keys: i64,
     settings: Vec<(&'static str, String)>,
 }
 
@@ -58,7 +58,6 @@ impl AsFound {
             servers.push(ServerFound {
                 part: part.clone(),
                 upstream: scene.replication(part).await?.upstream,
-                keys: scene.keys(part).await?,
                 settings,
             });
         }
@@ -96,12 +95,8 @@ impl AsFound {
         Ok(())
     }
 
-    /// Puts the settings back and looks whether the lab is as it was found.
-    ///
-    /// # Errors
-    /// A step failed, or something still differs.
+    /// Puts the settings back.
     pub async fn put_settings_back(&self, scene: &mut Scene<'_>) -> Result<(), BlockError> {
-        scene.in_sync(&scene.cast.replicas()).await?;
         for server in &self.servers {
             for (name, value) in &server.settings {
                 if scene.setting(&server.part, name).await?.as_ref() != Some(value) {
@@ -109,15 +104,34 @@ impl AsFound {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Looks whether the lab is as it was found and none of these keys is left anywhere.
+    ///
+    /// # Errors
+    /// Something differs.
+    pub async fn check(&self, scene: &Scene<'_>, keys: &[String]) -> Result<(), BlockError> {
+        scene.in_sync(&scene.cast.replicas()).await?;
         let links = scene.links().await?;
         let now = Self::snapshot(scene, &links).await?;
-        if now == *self && links.iter().all(|link| link.status.cut.is_none()) {
+        let mut differences = self.differences(&now);
+        for link in links.iter().filter(|link| link.status.cut.is_some()) {
+            differences.push(format!("the link from {} to {} is cut", link.from, link.to));
+        }
+        for server in &self.servers {
+            let left = scene.existing_keys(&server.part, keys).await?;
+            if left > 0 {
+                differences.push(format!("{left} keys of the block are left on {}", server.part.node));
+            }
+        }
+        if differences.is_empty() {
             return Ok(());
         }
         Err(BlockError::NotSeen {
             wanted: "the lab as it was found".to_owned(),
             limit: SETTLE,
-            seen: self.differences(&now).join(", "),
+            seen: differences.join(", "),
         })
     }
 
@@ -148,9 +162,6 @@ impl AsFound {
                     "{node} follows {:?} instead of {:?}",
                     is.upstream, was.upstream
                 ));
-            }
-            if was.keys != is.keys {
-                found.push(format!("{node} has {} keys instead of {}", is.keys, was.keys));
             }
             if was.settings != is.settings {
                 found.push(format!("{node} has {:?} instead of {:?}", is.settings, was.settings));

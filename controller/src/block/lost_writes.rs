@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use wire::{Pace, ProbeAnswer, ProbeOrder, Written};
 
 /// Key prefix of the ledger.
-const PREFIX: &str = "lost:";
+const PREFIX: &str = "testbed:lost:";
 /// Writes of a ledger.
 const WRITES: u32 = 200;
 /// Size of each value.
@@ -53,8 +53,9 @@ pub async fn measure(scene: &mut Scene<'_>, found: &AsFound) -> Result<(), Block
     Ok(())
 }
 
-pub async fn tidy(scene: &Scene<'_>) -> Result<(), BlockError> {
-    scene.remove_keys((0..WRITES).map(|i| format!("{PREFIX}{i}"))).await
+/// Every key that the block writes.
+pub fn keys() -> Vec<String> {
+    (0..WRITES).map(|i| format!("{PREFIX}{i}")).collect()
 }
 
 /// One ledger, cut, promotion and count, and the way back to where it began.
@@ -94,7 +95,7 @@ async fn round(scene: &mut Scene<'_>, row: &str, later: Option<Duration>) -> Res
     scene.attach(&scene.cast.far).await?;
     scene.in_sync(&replicas).await?;
     syncs(scene, row, "after").await?;
-    tidy(scene).await
+    scene.remove_keys(&keys()).await
 }
 
 async fn write_ledger(scene: &mut Scene<'_>) -> Result<Vec<Written>, BlockError> {

@@ -8,21 +8,21 @@ use super::{BlockError, Part};
 use crate::findings::row;
 use crate::probe::nanoseconds;
 use std::time::{Duration, Instant};
-use wire::{Load, Operation, Pace, Reply};
+use wire::{Load, Operation, Pace};
 
 /// Key prefix, and number of keys.
-const KEY: &str = "wait:";
+const KEY: &str = "testbed:wait:";
 const KEYS: u32 = 10;
 const VALUE_BYTES: u32 = 32;
 /// The key that is written under the cut.
-const CUT_KEY: &str = "wait:cut:";
+const CUT_KEY: &str = "testbed:wait:cut:";
 const PACE: Pace = Pace::Closed { pause_ns: 0 };
 /// SETs before the counted ones, and counted.
 const SETS: (u32, u32) = (50, 200);
 /// SET + WAITs before the counted ones.
 const WAIT_WARMUP: u32 = 3;
 /// SET + WAITs at the link's own distance, and at the others (20 in the record).
-const WAITS: (u32, u32) = (40, 20);
+const WAITS: (u32, u32) = (40, 30);
 /// WAIT's own limit where it is expected to succeed.
 const WAIT_LIMIT_MS: u64 = 5000;
 /// WAIT's own limit under the cut, and how often it is tried.
@@ -55,7 +55,7 @@ pub async fn measure(scene: &mut Scene<'_>, found: &AsFound) -> Result<(), Block
     }
     scene.in_sync(&[&cast.far]).await?;
     scene.fact("far only", "attached_count", 1)?;
-    let distances = Scene::distances(found.delay_ns());
+    let distances = Distance::all(found.delay_ns());
     let own = *distances
         .iter()
         .find(|distance| distance.full)
@@ -68,9 +68,11 @@ pub async fn measure(scene: &mut Scene<'_>, found: &AsFound) -> Result<(), Block
     both_attached(scene, own.delay_ns).await
 }
 
-pub async fn tidy(scene: &Scene<'_>) -> Result<(), BlockError> {
-    let keys = (0..KEYS).flat_map(|i| [format!("{KEY}{i}"), format!("{CUT_KEY}{i}")]);
-    scene.remove_keys(keys).await
+/// Every key that the block writes.
+pub fn keys() -> Vec<String> {
+    (0..KEYS)
+        .flat_map(|i| [format!("{KEY}{i}"), format!("{CUT_KEY}{i}")])
+        .collect()
 }
 
 async fn at_distance(scene: &mut Scene<'_>, distance: Distance) -> Result<(), BlockError> {
@@ -142,7 +144,7 @@ async fn both_attached(scene: &mut Scene<'_>, delay_ns: u64) -> Result<(), Block
     sets(scene, "near and far", delay_ns).await?;
     waits(scene, "near and far", delay_ns, Waits::of(1, WAITS.0).at_home()).await?;
     let all = u32::try_from(scene.cast.replicas().len()).unwrap_or(u32::MAX);
-    waits(scene, "near and far, all", delay_ns, Waits::of(all, WAITS.1)).await
+    waits(scene, "near and far, all", delay_ns, Waits::of(all, WAITS.0)).await
 }
 
 async fn sets(scene: &mut Scene<'_>, row: &'static str, delay_ns: u64) -> Result<(), BlockError> {
@@ -239,11 +241,5 @@ async fn timed(
 /// How many of the keys that were written under the cut a server has.
 async fn cut_keys(scene: &Scene<'_>, server: &Part) -> Result<i64, BlockError> {
     let keys: Vec<String> = (0..CUT_WAITS).map(|i| format!("{CUT_KEY}{i}")).collect();
-    let words: Vec<&str> = std::iter::once("EXISTS")
-        .chain(keys.iter().map(String::as_str))
-        .collect();
-    match scene.command(server, &words).await? {
-        Reply::Integer(count) => Ok(count),
-        reply => Err(super::scene::other_reply(server, "EXISTS", &reply)),
-    }
+    scene.existing_keys(server, &keys).await
 }

@@ -12,9 +12,9 @@ use std::time::Duration;
 use wire::{Load, Operation, Pace, ProbeOrder};
 
 /// The key that is written and watched.
-const KEY: &str = "lag";
+const KEY: &str = "testbed:lag";
 /// Key prefix of the load.
-const LOAD_KEY: &str = "lag:load:";
+const LOAD_KEY: &str = "testbed:lag:load:";
 /// Between two writes: no write waits for the one before it, and the servers are idle in between.
 const INTERVAL: Duration = Duration::from_millis(25);
 /// Writes before the counted ones (to another key).
@@ -53,7 +53,7 @@ pub async fn measure(scene: &mut Scene<'_>, found: &AsFound) -> Result<(), Block
     for replica in replicas(scene) {
         AsFound::set(scene, replica, "notify-keyspace-events", "K$").await?;
     }
-    for distance in Scene::distances(found.delay_ns()) {
+    for distance in Distance::all(found.delay_ns()) {
         at_distance(scene, distance).await?;
         if distance.full {
             scene.progress("visibility under load");
@@ -63,11 +63,13 @@ pub async fn measure(scene: &mut Scene<'_>, found: &AsFound) -> Result<(), Block
     Ok(())
 }
 
-pub async fn tidy(scene: &Scene<'_>) -> Result<(), BlockError> {
+/// Every key that the block writes.
+pub fn keys() -> Vec<String> {
     let load = (0..LOAD_KEYS).map(|i| format!("{LOAD_KEY}{i}"));
-    scene
-        .remove_keys([KEY.to_owned(), format!("{KEY}:warmup")].into_iter().chain(load))
-        .await
+    [KEY.to_owned(), format!("{KEY}:warmup")]
+        .into_iter()
+        .chain(load)
+        .collect()
 }
 
 async fn at_distance(scene: &mut Scene<'_>, distance: Distance) -> Result<(), BlockError> {
@@ -122,7 +124,7 @@ async fn under_load(scene: &mut Scene<'_>, distance: Distance) -> Result<(), Blo
 /// The key begins anew, on every replica: a poll takes what it finds first for news. What a load left on its way has
 /// then arrived as well.
 async fn fresh_key(scene: &Scene<'_>) -> Result<(), BlockError> {
-    scene.remove_keys([KEY.to_owned()]).await?;
+    scene.remove_keys(&[KEY.to_owned()]).await?;
     scene.in_sync(&scene.cast.replicas()).await?;
     Ok(())
 }

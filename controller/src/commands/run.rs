@@ -9,12 +9,12 @@ mod ground;
 
 use super::blocks::chosen;
 use super::screen;
-use crate::block::{self, Block, BlockError};
+use crate::block::{self, Block, BlockError, Ended};
 use crate::claim::{Verdict, combine};
 use crate::cli::{Format, Global, Keep, Run};
 use crate::error::{CommandError, ExitCode};
 use crate::findings::BlockFindings;
-use crate::history::{LabAfter, What};
+use crate::history::What;
 use crate::manifest::{Instrument, Manifest};
 use crate::progress::Progress;
 use crate::report;
@@ -120,10 +120,9 @@ async fn measure_blocks(chronicle: &mut Chronicle, labs: &mut Labs<'_>, keep: Ke
         }
         let stop = labs.stop;
         let lab = labs.ready(chronicle, block).await?;
-        let outcome = block::run(block, lab, chronicle, stop).await;
-        let used_up = match outcome {
-            Ok(LabAfter::AsFound) => false,
-            Ok(LabAfter::Consumed) => true,
+        let Ended { lab: after, outcome } = block::run(block, lab, chronicle, stop).await;
+        let failed = match outcome {
+            Ok(()) => false,
             Err(BlockError::Stopped(signal)) => return Err(stopped(signal)),
             Err(error) => {
                 let block = block.number();
@@ -133,9 +132,7 @@ async fn measure_blocks(chronicle: &mut Chronicle, labs: &mut Labs<'_>, keep: Ke
                 true
             }
         };
-        if used_up {
-            labs.replace(chronicle, block, kept(keep, true)).await?;
-        }
+        labs.used(chronicle, block, after, failed, keep).await?;
     }
     Ok(())
 }

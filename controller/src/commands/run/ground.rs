@@ -3,12 +3,12 @@
 
 use super::chronicle::Chronicle;
 use crate::block::Block;
-use crate::cli::{Global, Run};
+use crate::cli::{Global, Keep, Run};
 use crate::commands::prepare::{self, Ground};
 use crate::commands::source::{self, Source};
 use crate::docker::{Docker, EngineHandle};
 use crate::error::{CommandError, ExitCode};
-use crate::history::What;
+use crate::history::{LabAfter, What};
 use crate::image;
 use crate::lab::{self, Engines, Lab};
 use crate::names::{LabName, NodeName};
@@ -214,22 +214,25 @@ impl<'a> Labs<'a> {
         Ok(chronicle.lab(&plan, text.as_deref(), used)?)
     }
 
-    /// The lab is used up: the next block gets a fresh one, or none if it was not ours to make.
-    pub(super) async fn replace(
+    /// What a block leaves behind: a lab that is used up, or on which it failed, is replaced by a fresh one for the next
+    /// block; one that is not ours cannot be replaced, and is used no more if it is not as it was found.
+    pub(super) async fn used(
         &mut self,
         chronicle: &mut Chronicle,
         block: Block,
-        keep: bool,
+        after: LabAfter,
+        failed: bool,
+        keep: Keep,
     ) -> Result<(), CommandError> {
+        let used_up = after == LabAfter::Consumed;
         match &self.place.kind {
-            Kind::Topology { .. } => self.end(chronicle, keep).await,
-            Kind::Up(lab) => {
-                self.spoilt = Some(format!(
-                    "block {} left lab `{lab}` in another state than it found it",
-                    block.number()
-                ));
+            Kind::Topology { .. } if used_up || failed => self.end(chronicle, super::kept(keep, true)).await,
+            Kind::Up(lab) if used_up => {
+                let number = block.number();
+                self.spoilt = Some(format!("block {number} could not put lab `{lab}` back"));
                 Ok(())
             }
+            _ => Ok(()),
         }
     }
 
@@ -238,7 +241,16 @@ impl<'a> Labs<'a> {
         let Some(lab) = self.lab.take() else { return Ok(()) };
         let name = lab.name().to_string();
         if matches!(self.place.kind, Kind::Up(_)) {
-            return Ok(());
+            return match self.spoilt.take() {
+                None => Ok(()),
+                Some(reason) => Err(CommandError::new(
+                    ExitCode::Incomplete,
+                    format!("leave lab `{name}` as it was found: {reason}"),
+                )
+                .hint(format!(
+                    "`testbed ps -p {name}` shows it; `testbed down -p {name}` removes it"
+                ))),
+            };
         }
         if keep {
             chronicle.progress().step(format_args!(

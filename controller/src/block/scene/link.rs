@@ -1,0 +1,198 @@
+//! The link while a block runs: its distances, its faults, and its round trips measured by the probes themselves.
+
+use super::{Heading, REPLY, Scene, in_words};
+use crate::block::BlockError;
+use crate::findings::row::{self, DISTANCES_NS};
+use crate::history::What;
+use crate::lab::LinkSeen;
+use crate::names::DatacenterName;
+use crate::probe::{Samples, nanoseconds};
+use std::time::Duration;
+use wire::{CutKind, Pace};
+
+/// Round trips of the link before they count, each time.
+const ECHO_WARMUP: u32 = 2;
+/// Round trips before and after a measurement, from each end.
+const ECHOES: u32 = 8;
+/// Between two of them.
+const ECHO_PAUSE: Duration = Duration::from_millis(1);
+
+/// A distance at which a block measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Distance {
+    /// One way, nanoseconds.
+    pub delay_ns: u64,
+    /// Whether this is the distance that gets the full number of samples.
+    pub full: bool,
+}
+
+impl Distance {
+    /// `full` or `few`, whichever this distance gets.
+    pub fn samples(self, full: u32, few: u32) -> u32 {
+        if self.full { full } else { few }
+    }
+
+    /// Distances of this run: 5, 20 and 40 ms, and the link's own if it is another. The link's own gets the full number
+    /// of samples, or 20 ms, the record's, where the link's own would take too long.
+    ///
+    /// That one comes first, while every connection has only ever known it: a congestion control that keeps the shortest
+    /// round trip of the last 10 s (BBR) starves a busy connection whose link has just become longer, and the
+    /// second row of block 1 would show that instead of the load.
+    pub fn all(own_delay_ns: u64) -> Vec<Self> {
+        const RECORDS_OWN_NS: u64 = 20_000_000;
+        const AFFORDABLE_NS: std::ops::RangeInclusive<u64> = 1_000_000..=60_000_000;
+        let full_ns = if AFFORDABLE_NS.contains(&own_delay_ns) {
+            own_delay_ns
+        } else {
+            RECORDS_OWN_NS
+        };
+        let mut delays = DISTANCES_NS.to_vec();
+        delays.push(full_ns);
+        delays.sort_unstable_by_key(|&delay_ns| (delay_ns != full_ns, delay_ns));
+        delays.dedup();
+        delays
+            .into_iter()
+            .map(|delay_ns| Self {
+                delay_ns,
+                full: delay_ns == full_ns,
+            })
+            .collect()
+    }
+}
+
+impl Scene<'_> {
+    /// Gives both directions of the link the same delay.
+    pub async fn set_delay(&mut self, delay_ns: u64) -> Result<(), BlockError> {
+        self.lab
+            .set_delay_both(&self.cast.home, &self.cast.away, delay_ns)
+            .await?;
+        self.fault(format!("set {} delay={}", self.cast.link(), row::time(delay_ns)))
+    }
+
+    /// Cuts both directions at once; what is in flight is destroyed.
+    pub async fn cut(&mut self, row: &str) -> Result<(), BlockError> {
+        let kind = CutKind::Drop;
+        let seen = self.lab.cut_both(&self.cast.home, &self.cast.away, kind).await?;
+        self.fault(format!("cut {} drop", self.cast.link()))?;
+        self.link_seen(row, seen)
+    }
+
+    /// Heals both directions.
+    pub async fn heal(&mut self, row: &str) -> Result<(), BlockError> {
+        let seen = self.lab.heal_both(&self.cast.home, &self.cast.away).await?;
+        self.fault(format!("heal {}", self.cast.link()))?;
+        self.link_seen(row, seen)
+    }
+
+    /// Records a change of the link.
+    pub fn fault(&mut self, fault: String) -> Result<(), BlockError> {
+        self.write(What::Fault {
+            block: self.block,
+            fault,
+        })
+    }
+
+    /// State of both directions now, outward first.
+    pub async fn links(&self) -> Result<[LinkSeen; 2], BlockError> {
+        let (home, away) = (&self.cast.home, &self.cast.away);
+        let (outward, back) = tokio::try_join!(self.lab.link(home, away), self.lab.link(away, home))?;
+        Ok([outward, back])
+    }
+
+    /// Records the state of both directions.
+    pub fn link_seen(&mut self, row: &str, seen: [LinkSeen; 2]) -> Result<(), BlockError> {
+        for link in seen {
+            self.write(What::LinkSeen {
+                block: self.block,
+                row: row.to_owned(),
+                from: link.from.to_string(),
+                status: link.status,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Round trips of the link itself, from both ends at once, by datagrams between the probes: no server is the clock.
+    pub async fn round_trips(&mut self, delay_ns: u64) -> Result<(), BlockError> {
+        let seen = self.echoes(ECHOES, ECHO_PAUSE).await?;
+        self.record_echoes(delay_ns, ECHO_PAUSE, seen)
+    }
+
+    /// The same while something is measured, at a low rate: a busy minute of the host then meets both, and what is
+    /// compared was seen under the same conditions.
+    pub async fn round_trips_beside<T>(
+        &mut self,
+        delay_ns: u64,
+        (count, pause): (u32, Duration),
+        work: impl AsyncFnOnce(&Self) -> Result<T, BlockError>,
+    ) -> Result<T, BlockError> {
+        let (seen, done) = tokio::try_join!(self.echoes(count, pause), work(self))?;
+        self.record_echoes(delay_ns, pause, seen)?;
+        Ok(done)
+    }
+
+    async fn echoes(&self, count: u32, pause: Duration) -> Result<[Samples; 2], BlockError> {
+        let (home, away) = (&self.cast.home, &self.cast.away);
+        let (outward, back) =
+            tokio::try_join!(self.echo(home, away, count, pause), self.echo(away, home, count, pause))?;
+        Ok([outward, back])
+    }
+
+    fn record_echoes(&mut self, delay_ns: u64, pause: Duration, seen: [Samples; 2]) -> Result<(), BlockError> {
+        let (home, away) = (&self.cast.home, &self.cast.away);
+        let paths = [(home, away), (away, home)].map(|(from, to)| format!("{from} probe -> {to} probe"));
+        for (path, measured) in paths.into_iter().zip(seen) {
+            let heading = Heading {
+                row: row::LINK,
+                what: row::RTT,
+                path,
+                delay_ns: Some(delay_ns),
+                warmup: ECHO_WARMUP,
+                pace: in_words(Pace::Closed {
+                    pause_ns: nanoseconds(pause),
+                }),
+            };
+            self.series(heading, measured)?;
+        }
+        Ok(())
+    }
+
+    async fn echo(
+        &self,
+        from: &DatacenterName,
+        to: &DatacenterName,
+        count: u32,
+        pause: Duration,
+    ) -> Result<Samples, BlockError> {
+        let target = self.lab.datacenter(to).probe_address;
+        let probe = self.lab.probe(from);
+        Ok(probe.echo(target, ECHO_WARMUP, count, pause, REPLY).await?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn delays_ms(own_ns: u64) -> Vec<(u64, bool)> {
+        Distance::all(own_ns)
+            .iter()
+            .map(|distance| (distance.delay_ns / 1_000_000, distance.full))
+            .collect()
+    }
+
+    #[test]
+    fn the_links_own_distance_gets_the_full_number_of_samples() {
+        assert_eq!(delays_ms(20_000_000), [(20, true), (5, false), (40, false)]);
+        assert_eq!(
+            delays_ms(30_000_000),
+            [(30, true), (5, false), (20, false), (40, false)]
+        );
+    }
+
+    #[test]
+    fn a_link_that_would_take_too_long_is_measured_at_the_records_distances() {
+        assert_eq!(delays_ms(300_000_000), [(20, true), (5, false), (40, false)]);
+        assert_eq!(delays_ms(0), [(20, true), (5, false), (40, false)]);
+    }
+}
