@@ -266,10 +266,21 @@ async fn perform(block: Block, scene: &mut Scene<'_>, stop: &Stop) -> Ended {
         outcome = body(block, scene, &found) => outcome,
         signal = stop.stopped() => Err(BlockError::Stopped(signal)),
     };
+    if matches!(outcome, Err(BlockError::Stopped(_))) {
+        if !scene.lab.was_up() {
+            // Whoever made it removes it now.
+            return Ended {
+                lab: LabAfter::Consumed,
+                outcome,
+            };
+        }
+        scene.progress("stopped: what is under way ends, then the lab is put back as it was found");
+    }
     let lab = match put_back(block, scene, &found).await {
         Ok(()) => LabAfter::AsFound,
         Err(error) => {
             // A note that cannot be written shows in the next event, which cannot be written either.
+            scene.progress(&format!("the lab is not as it was found: failed to {error}"));
             let _ = scene.note(format!(
                 "The lab could not be put back as it was found: failed to {error}."
             ));
@@ -294,6 +305,8 @@ async fn begin(block: Block, scene: &Scene<'_>) -> Result<AsFound, BlockError> {
 
 async fn put_back(block: Block, scene: &mut Scene<'_>, found: &AsFound) -> Result<(), BlockError> {
     found.put_topology_back(scene).await?;
+    // What was broken off goes on writing in its probe; with the link as it was it soon ends.
+    scene.idle().await?;
     let keys = block.keys();
     scene.remove_keys(&keys).await?;
     if block == Block::FarCache {

@@ -6,7 +6,7 @@
 //! Nothing is ever timed through this channel: the programs in the containers stamp for themselves.
 
 use crate::docker::{Attached, EngineError, EngineHandle};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -28,6 +28,8 @@ const QUEUED_ORDERS: usize = 32;
 const QUEUED_ANSWERS: usize = 4;
 /// Limit of asking the engine why a container ended.
 const POST_MORTEM: Duration = Duration::from_secs(5);
+/// Between two looks whether orders that nobody waits for have ended.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// An order that brought no usable answer.
 #[derive(Debug, thiserror::Error)]
@@ -104,6 +106,8 @@ struct Line {
 #[derive(Default)]
 struct Ears {
     waiting: HashMap<Id, mpsc::Sender<String>>,
+    /// Orders that nobody waits for any more and that were not answered: the program is still at them.
+    forsaken: HashSet<Id>,
     heard: VecDeque<String>,
     ended: bool,
 }
@@ -115,6 +119,7 @@ pub struct Pending {
     order: String,
     answers: mpsc::Receiver<String>,
     since: Instant,
+    answered: bool,
 }
 
 impl Channel {
@@ -169,6 +174,7 @@ impl Channel {
             order,
             answers,
             since: Instant::now(),
+            answered: false,
         };
         {
             let mut ears = lock(&self.line.ears);
@@ -185,6 +191,20 @@ impl Channel {
     }
 }
 
+impl Channel {
+    /// Waits until the program has answered every order of ours that nobody waits for any more; whether it has by
+    /// `deadline`. A caller that stopped waiting has not stopped the program.
+    pub async fn idle(&self, deadline: Instant) -> bool {
+        while !lock(&self.line.ears).forsaken.is_empty() {
+            if Instant::now() >= deadline {
+                return false;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        true
+    }
+}
+
 impl Pending {
     /// The next answer, as JSON text.
     ///
@@ -192,7 +212,10 @@ impl Pending {
     /// None until `deadline`, or the container ended.
     pub async fn next(&mut self, deadline: Instant) -> Result<String, ChannelError> {
         match timeout_at(deadline, self.answers.recv()).await {
-            Ok(Some(answer)) => Ok(answer),
+            Ok(Some(answer)) => {
+                self.answered = true;
+                Ok(answer)
+            }
             Ok(None) => Err(self.ended().await),
             Err(_) => Err(self.late()),
         }
@@ -254,7 +277,11 @@ impl Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        lock(&self.line.ears).waiting.remove(&self.id);
+        let mut ears = lock(&self.line.ears);
+        ears.waiting.remove(&self.id);
+        if !self.answered && self.answers.is_empty() && !ears.ended {
+            ears.forsaken.insert(self.id);
+        }
     }
 }
 
@@ -297,8 +324,9 @@ async fn listen(stdout: Pin<Box<dyn AsyncRead + Send>>, ears: Arc<Mutex<Ears>>) 
         // The first line after attaching can be the rest of an answer to somebody else: kept, not an error.
         match serde_json::from_str::<Head>(&text) {
             Ok(Head { id }) => {
-                let waiting = lock(&ears).waiting.get(&id).cloned();
-                if let Some(waiting) = waiting {
+                let mut ears = lock(&ears);
+                ears.forsaken.remove(&id);
+                if let Some(waiting) = ears.waiting.get(&id) {
                     // Fails if nobody waits any more, or a program answers again and again: both are not ours to keep.
                     let _ = waiting.try_send(text.into_owned());
                 }
@@ -316,6 +344,7 @@ async fn listen(stdout: Pin<Box<dyn AsyncRead + Send>>, ears: Arc<Mutex<Ears>>) 
     let mut ears = lock(&ears);
     ears.ended = true;
     ears.waiting.clear();
+    ears.forsaken.clear();
 }
 
 async fn speak(mut stdin: Pin<Box<dyn AsyncWrite + Send>>, mut orders: mpsc::Receiver<String>) {
@@ -394,6 +423,21 @@ mod tests {
             Err(error) => Some(error),
         };
         assert!(matches!(ended, Some(ChannelError::Ended { .. })), "{ended:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_program_is_busy_until_it_answers_an_order_that_nobody_waits_for() {
+        let (channel, mut far) = channel();
+        drop(send(&channel, 1).await);
+        assert!(!channel.idle(Instant::now() + SOON).await);
+        far.write_all(b"{\"id\":1}\n").await.unwrap();
+        assert!(channel.idle(Instant::now() + SOON).await);
+        drop(send(&channel, 2).await);
+        drop(far);
+        assert!(
+            channel.idle(Instant::now() + SOON).await,
+            "an ended program does nothing"
+        );
     }
 
     #[tokio::test(start_paused = true)]

@@ -42,6 +42,7 @@ pub struct Lab {
     probes: BTreeMap<DatacenterName, ProbeClient>,
     servers: Vec<ServerSeen>,
     took: Duration,
+    was_up: bool,
 }
 
 impl Lab {
@@ -118,6 +119,12 @@ impl Lab {
     #[must_use]
     pub fn servers(&self) -> &[ServerSeen] {
         &self.servers
+    }
+
+    /// Whether it was up before this command, which must leave it as it was.
+    #[must_use]
+    pub fn was_up(&self) -> bool {
+        self.was_up
     }
 
     /// Time from the first engine call to ready (after `find`: zero).

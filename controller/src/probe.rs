@@ -56,6 +56,11 @@ impl ProbeClient {
         answer(&mut pending, deadline).await
     }
 
+    /// Waits until the probe has ended everything that we ordered and wait for no more; whether it has within `limit`.
+    pub async fn idle(&self, limit: Duration) -> bool {
+        self.channel.idle(Instant::now() + limit).await
+    }
+
     /// Gives a `Poll` or `Watch` and returns once the probe has announced that it sees values.
     ///
     /// # Errors

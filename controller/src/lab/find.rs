@@ -159,6 +159,7 @@ pub async fn attach(engines: &Engines, found: &Found) -> Result<Lab, LabError> {
         probes: probes.into_iter().collect(),
         servers: Vec::new(),
         took: Duration::ZERO,
+        was_up: true,
         plan,
     })
 }

@@ -72,6 +72,7 @@ pub async fn raise(
                 probes,
                 servers,
                 took,
+                was_up: false,
                 engines,
                 plan,
             })

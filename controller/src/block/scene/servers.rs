@@ -1,7 +1,7 @@
 //! Servers while a block runs: commands, and conditions that are waited for. Each is asked by the probe of its own
 //! datacenter, so a cut link never stands in between.
 
-use super::{REPLY, SETTLE, Scene};
+use super::{LOAD, REPLY, SETTLE, Scene};
 use crate::block::{BlockError, Part};
 use crate::replication::{Replication, SyncCounters, text_of};
 use std::time::{Duration, Instant};
@@ -13,6 +13,19 @@ const MOST_KEYS: usize = 500;
 const LOOK: Duration = Duration::from_millis(5);
 
 impl Scene<'_> {
+    /// Waits until no probe works for this block any more: a load goes on in its probe when nobody waits for it.
+    pub async fn idle(&self) -> Result<(), BlockError> {
+        let probes = [&self.cast.home, &self.cast.away].map(|datacenter| self.lab.probe(datacenter).idle(LOAD));
+        if futures_util::future::join_all(probes).await.contains(&false) {
+            return Err(BlockError::NotSeen {
+                wanted: "the probes done with what was ordered".to_owned(),
+                limit: LOAD,
+                seen: "a load that goes on".to_owned(),
+            });
+        }
+        Ok(())
+    }
+
     /// One command, by the probe of the server's own datacenter; an error reply is an error.
     pub async fn command(&self, server: &Part, words: &[&str]) -> Result<Reply, BlockError> {
         let probe = self.lab.probe(&server.datacenter);
