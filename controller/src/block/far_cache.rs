@@ -22,11 +22,11 @@ const PADDING: usize = 180;
 /// Reads before the counted ones, and counted: everything at home, and the far cache at the link's own distance.
 const READS: (u32, u32) = (50, 200);
 /// The same for the far cache at the other distances.
-const FEW_READS: (u32, u32) = (10, 40);
+const FEW_READS: (u32, u32) = (10, 50);
 const PACE: Pace = Pace::Closed { pause_ns: 0 };
 /// Round trips of the link beside the reads, from each end, at its own distance and at the others, with their pause.
 const BESIDE: (u32, Duration) = (60, Duration::from_millis(100));
-const FEW_BESIDE: (u32, Duration) = (30, Duration::from_millis(17));
+const FEW_BESIDE: (u32, Duration) = (40, Duration::from_millis(17));
 /// Keys of one MSET.
 const CHUNK: u32 = 250;
 /// Limit of making the table.
@@ -39,7 +39,7 @@ pub fn method() -> String {
         "A table of {ROWS} rows, integer primary key, text payload `payload-<i>-` and {PADDING} characters, analysed; the same payloads as \
          keys `{KEY}<i>`. The probe beside the far replica and the database reads row (i * {STRIDE}) mod {ROWS}, one connection each, {}: {} \
          reads after {} that do not count from the replica at home, from the database at home (prepared statement), and from \
-         the primary across the link; {} after {} at the other distances. Round trip: datagrams between the probes, both ways, before, beside and after.",
+         the primary across the link; {} after {} at the other distances, and for a second where they are shorter. Round trip: datagrams between the probes, both ways, before, beside and after.",
         in_words(PACE),
         READS.1,
         READS.0,
@@ -80,11 +80,9 @@ async fn far_reads(scene: &mut Scene<'_>, distance: Distance) -> Result<(), Bloc
     scene.set_delay(delay_ns).await?;
     scene.progress(&format!("far cache at {} one way", row::time(delay_ns)));
     scene.round_trips(delay_ns).await?;
-    let (reads, beside) = if distance.full {
-        (READS, BESIDE)
-    } else {
-        (FEW_READS, FEW_BESIDE)
-    };
+    let beside = if distance.full { BESIDE } else { FEW_BESIDE };
+    let warmup = distance.samples(READS.0, FEW_READS.0);
+    let reads = (warmup, distance.trips(READS.1, FEW_READS.1));
     let from = &scene.cast.primary;
     let measured = scene
         .round_trips_beside(delay_ns, beside, async |scene| {

@@ -27,6 +27,14 @@ pub struct Distance {
 }
 
 impl Distance {
+    /// As `samples`, for operations that each cost a round trip: over a short link so many more that the series lasts a
+    /// second, since a burst of work on the host takes a shorter one as a whole.
+    pub fn trips(self, full: u32, few: u32) -> u32 {
+        const SECOND_NS: u64 = 1_000_000_000;
+        let lasting = SECOND_NS / (2 * self.delay_ns).max(1);
+        self.samples(full, few).max(u32::try_from(lasting).unwrap_or(u32::MAX))
+    }
+
     /// `full` or `few`, whichever this distance gets.
     pub fn samples(self, full: u32, few: u32) -> u32 {
         if self.full { full } else { few }
@@ -179,6 +187,15 @@ mod tests {
             .iter()
             .map(|distance| (distance.delay_ns / 1_000_000, distance.full))
             .collect()
+    }
+
+    #[test]
+    fn a_series_of_round_trips_lasts_a_second_over_a_short_link() {
+        let at = |ms: u64| Distance {
+            delay_ns: ms * 1_000_000,
+            full: false,
+        };
+        assert_eq!((at(5).trips(40, 30), at(40).trips(40, 30)), (100, 30));
     }
 
     #[test]
