@@ -29,6 +29,8 @@ use wire::{ProbeOrder, RelayOrder};
 
 /// Engine calls under way at once.
 const AT_ONCE: usize = 12;
+/// How long an engine call that has outlived the deadline is still waited for, to know what it made.
+const LATE: Duration = Duration::from_secs(60);
 /// Plans tried before a refused subnet is an error: others would have to take subnets as fast as we plan.
 const PLANS: u32 = 5;
 
@@ -358,7 +360,12 @@ impl<'a> Site<'a> {
             return Err(LabError::Abandoned);
         }
         let begun = self.bounds.begun.elapsed();
-        let outcome = timeout_at(self.bounds.deadline, call).await;
+        let mut call = std::pin::pin!(call);
+        let outcome = timeout_at(self.bounds.deadline, &mut call).await;
+        if outcome.is_err() {
+            // The engine goes on with what it was asked to make, and a removal that comes before would miss it.
+            let _ = tokio::time::timeout(LATE, call).await;
+        }
         let ended = self.bounds.begun.elapsed();
         tracing::debug!("{object}: engine call from {begun:.3?} to {ended:.3?}");
         match outcome {
