@@ -272,9 +272,10 @@ impl LabError {
             ),
             Self::NoLab { up, .. } if up.is_empty() => Some("testbed up topologies/two-dc.yaml".to_owned()),
             Self::NoLab { .. } | Self::SeveralLabs { .. } => Some("name one with -p NAME".to_owned()),
-            Self::NotWhole { lab, .. } | Self::BrokenPlan { lab, .. } => {
-                Some(format!("testbed down -p {lab}, then up again"))
-            }
+            Self::NotWhole { lab, .. } => Some(format!(
+                "if another command is still raising it, wait for that one; else testbed down -p {lab}, then up again"
+            )),
+            Self::BrokenPlan { lab, .. } => Some(format!("testbed down -p {lab}, then up again")),
             Self::WrongServer { .. } => Some("`testbed images list` shows which image a release uses".to_owned()),
             Self::Left(_) => Some("run the same command again, or `testbed down --all`".to_owned()),
             Self::FailedAndLeft { cause, .. } | Self::FailedAndUnknown { cause, .. } => cause
