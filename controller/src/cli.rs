@@ -1,4 +1,5 @@
-//! The command line: clap types only, no behaviour. Verbs are the vocabulary's; every flag has a `TESTBED_...` variable.
+//! The command line: clap types only, no behaviour. What a shell or a CI job sets once (lab, release,
+//! format, run directory ...) has a `TESTBED_...` variable.
 
 use crate::names::{LabName, NodeName};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -165,9 +166,9 @@ pub struct Run {
     /// Own topology, for the blocks that apply to it
     #[arg(short, long, value_name = "FILE", conflicts_with = "lab")]
     pub file: Option<PathBuf>,
-    /// A lab that is up, for the blocks that apply to it
-    #[command(flatten)]
-    pub lab: LabArg,
+    /// Name of a lab that is up, for the blocks that apply to it; without it, labs of the run's own
+    #[arg(short = 'p', long = "lab", env = "TESTBED_LAB", value_name = "NAME")]
+    pub lab: Option<LabName>,
     /// Releases
     #[command(flatten)]
     pub release: ReleaseArg,
@@ -268,7 +269,7 @@ pub enum LinkVerb {
     Set {
         /// dc1-dc2 (both directions) or dc1:dc2 (from dc1 to dc2)
         link: String,
-        /// KEY=VALUE
+        /// delay=TIME (one way) or rtt=TIME (both directions together)
         #[arg(required = true)]
         conditions: Vec<String>,
         /// Restore after this

@@ -54,7 +54,7 @@ impl Place {
 
 /// Where these blocks run: all in one place that the user names, or each on its own topology.
 pub(super) fn places(global: &Global, args: &Run, blocks: &[Block]) -> Result<Vec<Place>, CommandError> {
-    if let Some(lab) = &args.lab.lab {
+    if let Some(lab) = &args.lab {
         if !args.release.release.is_empty() {
             let text = format!("run other releases on lab `{lab}`: it is up and has its own");
             return Err(CommandError::new(ExitCode::Usage, text).hint("leave out --release, or -p"));
