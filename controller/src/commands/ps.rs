@@ -66,7 +66,14 @@ pub struct ReplicationRow {
 pub(super) async fn run(global: &Global, ps: Ps) -> Result<ExitCode, CommandError> {
     let engines = engines(global).await?;
     let found = lab::choose(&engines, ps.lab.lab.as_ref()).await?;
-    let lab = lab::attach(&engines, &found).await?;
+    let lab = match lab::attach(&engines, &found).await {
+        Ok(lab) => lab,
+        Err(error) => {
+            // Half a lab is an error, but what is there of it is what the user wants to see.
+            show(global, &unasked(&found)?)?;
+            return Err(error.into());
+        }
+    };
     let (nodes, links) = tokio::join!(lab.look(), lab.links());
     let links = links?;
     let shown = PsDocument {
@@ -74,11 +81,39 @@ pub(super) async fn run(global: &Global, ps: Ps) -> Result<ExitCode, CommandErro
         nodes: rows(&lab, &found, &nodes, &links),
         links: links.iter().map(LinkRow::from).collect(),
     };
-    screen::print(&match global.format {
-        Format::Json => document("ps", &shown),
-        Format::Text => format!("{}\n{}", table(&shown.nodes), link_table(&shown.links)),
-    })?;
+    show(global, &shown)?;
     Ok(ExitCode::Success)
+}
+
+fn show(global: &Global, shown: &PsDocument) -> Result<(), CommandError> {
+    screen::print(&match global.format {
+        Format::Json => document("ps", shown),
+        Format::Text if shown.links.is_empty() => table(&shown.nodes),
+        Format::Text => format!("{}\n{}", table(&shown.nodes), link_table(&shown.links)),
+    })
+}
+
+/// The nodes as the engine alone knows them.
+fn unasked(found: &Found) -> Result<PsDocument, CommandError> {
+    let plan = found.plan()?;
+    let row = |planned: &PlannedNode| NodeRow {
+        node: planned.name.to_string(),
+        datacenter: planned.datacenter.to_string(),
+        role: None,
+        address: lab::target(planned).to_string(),
+        health: match found.state(&planned.container) {
+            None => "absent".to_owned(),
+            Some("running") => "running, not asked".to_owned(),
+            Some(other) => other.to_owned(),
+        },
+        version: None,
+        replication: None,
+    };
+    Ok(PsDocument {
+        lab: found.lab.clone(),
+        nodes: plan.nodes.iter().map(row).collect(),
+        links: Vec::new(),
+    })
 }
 
 fn rows(lab: &Lab, found: &Found, nodes: &[NodeSeen], links: &[LinkSeen]) -> Vec<NodeRow> {
