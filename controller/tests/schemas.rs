@@ -171,6 +171,14 @@ fn what_verbs_of_a_lab_print_keeps_to_its_schema() {
     // With the cut in force a replica says other things of its connection.
     check("ps", &printed(&["ps", "-p", &lab.0]));
     check("images", &printed(&["images", "list"]));
+    // Half a lab is still shown, by what the engine alone knows.
+    let killed = Command::new("docker")
+        .args(["kill", &format!("tb-{}-probe.dc2", lab.0)])
+        .output();
+    assert!(killed.expect("docker can be run").status.success());
+    let half = printed(&["ps", "-p", &lab.0]);
+    check("ps", &half);
+    assert!(half.contains("running, not asked"), "{half}");
     check("down", &printed(&["down", "-p", &lab.0]));
 }
 
