@@ -144,7 +144,7 @@ pub struct Up {
 #[derive(Debug, Args)]
 pub struct Down {
     /// Topology file, for the name of its lab
-    #[arg(value_name = "FILE", conflicts_with_all = ["lab", "all"])]
+    #[arg(value_name = "FILE", conflicts_with = "all")]
     pub file: Option<PathBuf>,
     /// The lab
     #[command(flatten)]

@@ -62,13 +62,14 @@ pub(super) async fn run(global: &Global, down: Down) -> Result<ExitCode, Command
 }
 
 async fn wanted(engines: &Engines, down: &Down, global: &Global) -> Result<Vec<LabName>, CommandError> {
+    // As for `up FILE -p NAME`: the name that is given wins over the file's.
+    if let Some(lab) = &down.lab.lab {
+        return Ok(vec![lab.clone()]);
+    }
     if let Some(file) = &down.file {
         return Ok(vec![
             super::source::read(file, global.format, global.color)?.topology.name,
         ]);
-    }
-    if let Some(lab) = &down.lab.lab {
-        return Ok(vec![lab.clone()]);
     }
     let found = lab::labs(engines).await?;
     if found.len() > 1 && !down.all {
