@@ -56,7 +56,11 @@ pub(super) async fn run(global: &Global, up: Up) -> Result<ExitCode, CommandErro
     let stop = Stop::on_signals().map_err(|error| CommandError::new(ExitCode::Host, error.to_string()))?;
     let docker = connect(global).await?;
     let engine: EngineHandle = Arc::new(docker.clone());
-    if let Some(lab) = already_up(&engine.into(), &name, &source, &releases).await? {
+    if let Some(mut lab) = already_up(&engine.into(), &name, &source, &releases).await? {
+        tokio::select! {
+            ready = lab.wait_ready(up.wait_timeout) => ready?,
+            signal = stop.stopped() => return Ok(signal.exit_code()),
+        }
         progress.step(format_args!("lab {name} is up already"));
         show(global, &lab, true)?;
         return Ok(ExitCode::Success);
