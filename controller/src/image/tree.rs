@@ -185,17 +185,8 @@ impl Tree {
                     hard_links.push((path, inside(archive, target.as_bytes())?));
                 }
                 (tar::EntryType::Regular | tar::EntryType::GNUSparse, _) => {
-                    let mode = member.header().mode().map_err(broken)? & 0o777;
-                    let mut bytes = Vec::with_capacity(usize::try_from(member.size()).unwrap_or(0));
-                    member.read_to_end(&mut bytes).map_err(broken)?;
-                    self.put(
-                        &path,
-                        Entry::File {
-                            bytes: bytes.into(),
-                            mode,
-                            owner: 0,
-                        },
-                    );
+                    let file = file_of(&mut member, 0).map_err(broken)?;
+                    self.put(&path, file);
                 }
                 _ => {}
             }
@@ -225,16 +216,8 @@ impl Tree {
             match member.header().entry_type() {
                 tar::EntryType::Directory => self.put_folder(path.trim_end_matches('/'), mode, owner),
                 tar::EntryType::Regular => {
-                    let mut bytes = Vec::with_capacity(usize::try_from(member.size()).unwrap_or(0));
-                    member.read_to_end(&mut bytes).map_err(broken)?;
-                    self.put(
-                        &path,
-                        Entry::File {
-                            bytes: bytes.into(),
-                            mode,
-                            owner,
-                        },
-                    );
+                    let file = file_of(&mut member, owner).map_err(broken)?;
+                    self.put(&path, file);
                 }
                 _ => {}
             }
@@ -418,6 +401,18 @@ fn merged(path: &str) -> String {
         Some((top, _)) if MERGED.contains(&top) => format!("usr/{path}"),
         _ => path.to_owned(),
     }
+}
+
+/// A regular file of a tar, with its permission bits.
+fn file_of(member: &mut tar::Entry<'_, impl Read>, owner: u32) -> std::io::Result<Entry> {
+    let mode = member.header().mode()? & 0o777;
+    let mut bytes = Vec::with_capacity(usize::try_from(member.size()).unwrap_or(0));
+    member.read_to_end(&mut bytes)?;
+    Ok(Entry::File {
+        bytes: bytes.into(),
+        mode,
+        owner,
+    })
 }
 
 #[cfg(test)]
