@@ -4,7 +4,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use wire::{LinkStatus, Sample, Written};
+use wire::{CutKind, LinkStatus, Path, Sample, Written};
 
 /// Number of a block, as in the record.
 pub type BlockNumber = u8;
@@ -120,6 +120,26 @@ pub enum What {
         from: String,
         /// State and counters.
         status: LinkStatus,
+    },
+    /// What was asked of a directed link from then on, as the relay confirmed it.
+    LinkChanged {
+        /// Number of the block.
+        block: BlockNumber,
+        /// Sending datacenter.
+        from: String,
+        /// Receiving datacenter.
+        to: String,
+        /// When, CLOCK_MONOTONIC of the relay.
+        at_ns: u64,
+        /// One way, nanoseconds.
+        delay_ns: u64,
+        /// The cut in force.
+        cut: Option<CutKind>,
+        /// Whether it is frozen.
+        #[serde(default)]
+        frozen: bool,
+        /// Which way packets take.
+        path: Path,
     },
     /// A link was changed, cut or healed.
     Fault {

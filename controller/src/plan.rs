@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use wire::RelayConfig;
+use wire::{Conditions, RelayConfig, Schedule};
 
 mod changes;
 mod networks;
@@ -187,7 +187,8 @@ fn laid_out(
             .map(|link| PlannedLink {
                 from: link.from.clone(),
                 to: link.to.clone(),
-                delay_ns: link.delay_ns,
+                conditions: link.conditions.clone(),
+                schedule: link.schedule.clone(),
             })
             .collect(),
     };
@@ -331,8 +332,11 @@ pub struct PlannedLink {
     pub from: DatacenterName,
     /// Receiving side.
     pub to: DatacenterName,
-    /// One way, nanoseconds.
-    pub delay_ns: u64,
+    /// What it does to packets.
+    pub conditions: Conditions,
+    /// Changes that begin when the lab is ready.
+    #[serde(default)]
+    pub schedule: Option<Schedule>,
 }
 
 /// A Docker network to make.

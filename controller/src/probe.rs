@@ -7,7 +7,7 @@ use crate::docker::EngineHandle;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 use tokio::time::Instant;
-use wire::{Failure, FromProbe, ProbeAnswer, ProbeOrder, Reply, Sample, ToProbe};
+use wire::{Failure, FromProbe, ProbeAnswer, ProbeOrder, Reply, Sample, ToProbe, Transport};
 
 /// What is allowed on top of the time that the probe itself was given, for the way and a busy host.
 const MARGIN: Duration = Duration::from_secs(5);
@@ -152,6 +152,7 @@ impl ProbeClient {
     ) -> Result<Samples, ChannelError> {
         let order = ProbeOrder::Echo {
             target,
+            transport: Transport::Udp,
             warmup,
             count,
             pause_ns: nanoseconds(pause),

@@ -5,7 +5,7 @@ use crate::channel::{Channel, ChannelError};
 use crate::docker::EngineHandle;
 use std::time::Duration;
 use tokio::time::Instant;
-use wire::{FromRelay, RelayOrder, RelayStatus, ToRelay};
+use wire::{FromRelay, RelayAnswer, RelayOrder, RelayStatus, ToRelay};
 
 /// Limit of one order: a relay answers in well under a millisecond, a busy host gets the rest.
 const ORDER: Duration = Duration::from_secs(5);
@@ -47,9 +47,12 @@ impl RelayClient {
         let mut pending = self.channel.send(id, shown, line, deadline).await?;
         let answer = pending.next(deadline).await?;
         match serde_json::from_str::<FromRelay>(&answer) {
-            Ok(FromRelay { result: Ok(status), .. }) => Ok(status),
+            Ok(FromRelay {
+                result: Ok(RelayAnswer::Status(status)),
+                ..
+            }) => Ok(*status),
             Ok(FromRelay { result: Err(cause), .. }) => Err(pending.refused(cause)),
-            Err(_) => Err(pending.strange(&answer)),
+            Ok(_) | Err(_) => Err(pending.strange(&answer)),
         }
     }
 }

@@ -360,12 +360,9 @@ mod tests {
     #[test]
     fn a_link_with_one_direction_cut_is_cut() {
         let whole = LinkStatus {
-            to: "dc2".to_owned(),
-            delay_ns: 0,
-            cut: None,
             last_cut_ns: Some(100),
             last_heal_ns: Some(200),
-            counters: wire::LinkCounters::default(),
+            ..LinkStatus::up("dc2", wire::Conditions::delay(0))
         };
         let broken = LinkStatus {
             cut: Some(wire::CutKind::Drop),

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use wire::{Conditions, Schedule};
 
 mod check;
 mod delay;
@@ -197,8 +198,10 @@ pub struct Link {
     pub from: DatacenterName,
     /// Receiving side.
     pub to: DatacenterName,
-    /// One way, nanoseconds.
-    pub delay_ns: u64,
+    /// What it does to packets.
+    pub conditions: Conditions,
+    /// Changes that begin when the lab is ready.
+    pub schedule: Option<Schedule>,
 }
 
 #[cfg(test)]

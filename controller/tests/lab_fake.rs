@@ -307,9 +307,18 @@ async fn an_attached_lab_has_the_plan_and_the_links_of_the_one_that_was_raised()
     let mut again = lab::find(&engines(&fake), None).await.unwrap();
     assert_eq!(again.plan, lab.plan);
     lab.set_delay(&dc("dc1"), &dc("dc2"), 7).await.unwrap();
-    assert_eq!(again.link(&dc("dc1"), &dc("dc2")).await.unwrap().status.delay_ns, 7);
+    assert_eq!(
+        again
+            .link(&dc("dc1"), &dc("dc2"))
+            .await
+            .unwrap()
+            .status
+            .conditions
+            .delay_ns,
+        7
+    );
     let unchanged = again.link(&dc("dc2"), &dc("dc1")).await.unwrap();
-    assert_eq!(unchanged.status.delay_ns, 20_000_000);
+    assert_eq!(unchanged.status.conditions.delay_ns, 20_000_000);
     assert!(matches!(
         again.link(&dc("dc1"), &dc("dc3")).await,
         Err(LabError::NoLink { .. })

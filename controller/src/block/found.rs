@@ -62,7 +62,7 @@ impl AsFound {
             });
         }
         Ok(Self {
-            delays_ns: links.each_ref().map(|link| link.status.delay_ns),
+            delays_ns: links.each_ref().map(|link| link.status.conditions.delay_ns),
             servers,
         })
     }
@@ -140,7 +140,7 @@ impl AsFound {
         if links.iter().any(|link| link.status.cut.is_some()) {
             scene.heal("put back").await?;
         }
-        if links.each_ref().map(|link| link.status.delay_ns) == self.delays_ns {
+        if links.each_ref().map(|link| link.status.conditions.delay_ns) == self.delays_ns {
             return Ok(());
         }
         for (link, delay_ns) in links.iter().zip(self.delays_ns) {

@@ -61,8 +61,8 @@ impl From<&LinkSeen> for LinkRow {
         Self {
             from: seen.from.to_string(),
             to: seen.to.to_string(),
-            delay_us: status.delay_ns / 1000,
-            cut: status.cut.map(|CutKind::Drop| "drop"),
+            delay_us: status.conditions.delay_ns / 1000,
+            cut: status.cut.map(CutKind::word),
             last_cut_ago_ms: ago(status.last_cut_ns),
             last_heal_ago_ms: ago(status.last_heal_ns),
             forwarded_packets: status.counters.forwarded_packets,
@@ -241,7 +241,7 @@ async fn restore(lab: &Lab, change: Change, before: &[LinkSeen]) -> Result<(), L
     let restored = before.iter().map(|link| async move {
         match (change, link.status.cut) {
             (Change::Delay(_), _) => lab
-                .set_delay(&link.from, &link.to, link.status.delay_ns)
+                .set_delay(&link.from, &link.to, link.status.conditions.delay_ns)
                 .await
                 .map(|_| ()),
             (Change::Cut, None) => lab.heal(&link.from, &link.to).await.map(|_| ()),

@@ -127,7 +127,7 @@ fn all(plan: &Plan) -> Vec<Change> {
 fn name_of(change: &Change) -> Option<&str> {
     match change {
         Change::Make { name, .. } | Change::Remove { name, .. } | Change::Remake { name, .. } => Some(name),
-        Change::Delay { .. } => None,
+        Change::Conditions { .. } => None,
     }
 }
 
@@ -141,9 +141,9 @@ fn told(pending: &[Change]) -> String {
             Change::Make { kind, name } => format!("make   {} {name}", kind.as_str()),
             Change::Remove { kind, name } => format!("remove {} {name}", kind.as_str()),
             Change::Remake { kind, name } => format!("remake {} {name}", kind.as_str()),
-            Change::Delay { from, to, delay_ns } => format!(
+            Change::Conditions { from, to, conditions } => format!(
                 "set    {from}:{to} delay={}",
-                humantime::format_duration(std::time::Duration::from_nanos(*delay_ns))
+                humantime::format_duration(std::time::Duration::from_nanos(conditions.delay_ns))
             ),
         };
         writeln!(out, "  {line}").expect("a string can be written");

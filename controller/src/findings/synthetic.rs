@@ -125,12 +125,10 @@ impl Story {
             row: row.to_owned(),
             from: "dc1".to_owned(),
             status: LinkStatus {
-                to: "dc2".to_owned(),
-                delay_ns: 20 * MS,
                 cut: cut_at_ms.map(|_| CutKind::Drop),
                 last_cut_ns: cut_at_ms.map(|ms| ms * MS),
-                last_heal_ns: None,
                 counters,
+                ..LinkStatus::up("dc2", wire::Conditions::delay(20 * MS))
             },
         });
         self

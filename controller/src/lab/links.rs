@@ -19,7 +19,7 @@ pub struct LinkSeen {
 }
 
 impl Lab {
-    /// Sets the one-way delay from `from` to `to`, for packets that arrive from now on.
+    /// Sets the one-way delay from `from` to `to`, for packets that arrive from now on; other conditions stay.
     ///
     /// # Errors
     /// There is no such link, or its relay failed.
@@ -29,9 +29,14 @@ impl Lab {
         to: &DatacenterName,
         delay_ns: u64,
     ) -> Result<LinkSeen, LabError> {
-        let far = to.to_string();
-        self.order_link(from, to, RelayOrder::SetDelay { to: far, delay_ns })
-            .await
+        let mut conditions = self.link(from, to).await?.status.conditions;
+        conditions.delay_ns = delay_ns;
+        let order = RelayOrder::Set {
+            to: to.to_string(),
+            conditions,
+            flush: false,
+        };
+        self.order_link(from, to, order).await
     }
 
     /// Sets the one-way delay of both directions.

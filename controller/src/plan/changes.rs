@@ -8,6 +8,7 @@ use crate::names::{DatacenterName, Kind, LABEL_PLAN, LABEL_RAISE, LABEL_RUN, LAB
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use wire::Conditions;
 
 /// A difference between a plan and what is there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -34,14 +35,14 @@ pub enum Change {
         /// Docker name.
         name: String,
     },
-    /// A link has another delay.
-    Delay {
+    /// A link has other conditions.
+    Conditions {
         /// Sending side.
         from: DatacenterName,
         /// Receiving side.
         to: DatacenterName,
-        /// What it should be, one way, nanoseconds.
-        delay_ns: u64,
+        /// What they should be.
+        conditions: Box<Conditions>,
     },
 }
 
@@ -60,11 +61,11 @@ pub fn changes(wanted: &Plan, there: &Plan) -> Vec<Change> {
             .links
             .iter()
             .find(|other| other.from == link.from && other.to == link.to);
-        if other.is_some_and(|other| other.delay_ns != link.delay_ns) {
-            changes.push(Change::Delay {
+        if other.is_some_and(|other| other.conditions != link.conditions) {
+            changes.push(Change::Conditions {
                 from: link.from.clone(),
                 to: link.to.clone(),
-                delay_ns: link.delay_ns,
+                conditions: Box::new(link.conditions.clone()),
             });
         }
     }
@@ -123,7 +124,7 @@ fn bare_container(spec: &ContainerSpec, plan: &Plan) -> Bare<(ContainerSpec, Opt
     strip(&mut spec.labels);
     let mut datacenter = None;
     if spec.kind == Kind::Relay {
-        // Its configuration is compared as a value, without the delays.
+        // Its configuration is compared as a value, without the conditions.
         spec.command.clear();
         datacenter = plan.datacenters.iter().find(|dc| dc.relay == spec.name).cloned();
         if let Some(datacenter) = &mut datacenter {
@@ -131,7 +132,7 @@ fn bare_container(spec: &ContainerSpec, plan: &Plan) -> Bare<(ContainerSpec, Opt
                 .relay_config
                 .links
                 .iter_mut()
-                .for_each(|link| link.delay_ns = 0);
+                .for_each(|link| link.conditions = Conditions::delay(0));
         }
     }
     Bare {
@@ -167,7 +168,7 @@ mod tests {
                 Change::Make { name, .. } => format!("make {name}"),
                 Change::Remove { name, .. } => format!("remove {name}"),
                 Change::Remake { name, .. } => format!("remake {name}"),
-                Change::Delay { from, to, delay_ns } => format!("delay {from}:{to} {delay_ns}"),
+                Change::Conditions { from, to, conditions } => format!("delay {from}:{to} {}", conditions.delay_ns),
             })
             .collect()
     }

@@ -5,12 +5,14 @@ use crate::address::{self, Layout};
 use crate::names::{Kind, datacenter_network, probe_container, relay_container, wan_network};
 use crate::topology::{Datacenter, Topology};
 use std::collections::BTreeMap;
-use wire::{RelayConfig, RelayLinkConfig};
+use wire::{ECHO_PORT, Path, RelayConfig, RelayLinkConfig};
 
 /// Most bytes that one link may hold: 64 MiB is 10 Gbit/s for 50 ms.
 const QUEUE_BYTES: u64 = 64 << 20;
 /// Memory of a relay beside what its links hold, and of a probe (its samples and ledgers).
 const MEMORY_BYTES: u64 = 256 << 20;
+/// Seed of everything random in the relays; the same topology meets the same chances.
+const SEED: u64 = 1;
 /// Most threads of a relay or a probe.
 const PIDS: u32 = 64;
 
@@ -52,12 +54,24 @@ fn relay_config(index: usize, topology: &Topology, layout: &Layout) -> RelayConf
                     network: layout.datacenters[far].network(),
                     prefix_len: layout.datacenters[far].prefix_len(),
                     via: address::wan_relay(layout.wan, far),
-                    delay_ns: link.delay_ns,
+                    conditions: link.conditions.clone(),
                 }
             })
             .collect(),
         queue_bytes: QUEUE_BYTES,
+        ports: ports(topology),
+        path: Path::Tun,
+        seed: SEED,
     }
+}
+
+/// TCP ports of the nodes, and that on which probes echo.
+fn ports(topology: &Topology) -> Vec<u16> {
+    let mut ports: Vec<u16> = topology.nodes.iter().map(|node| node.engine.port()).collect();
+    ports.push(ECHO_PORT);
+    ports.sort_unstable();
+    ports.dedup();
+    ports
 }
 
 /// The relay of a datacenter.

@@ -67,7 +67,7 @@ pub fn table(plan: &Plan) -> String {
         plan.links.iter().map(|link| {
             [
                 format!("{}:{}", link.from, link.to),
-                humantime::format_duration(Duration::from_nanos(link.delay_ns)).to_string(),
+                humantime::format_duration(Duration::from_nanos(link.conditions.delay_ns)).to_string(),
             ]
         }),
     );

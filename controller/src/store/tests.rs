@@ -58,12 +58,9 @@ fn link_seen() -> What {
         row: "after".into(),
         from: "dc1".into(),
         status: LinkStatus {
-            to: "dc2".into(),
-            delay_ns: 20_000_000,
             cut: Some(wire::CutKind::Drop),
             last_cut_ns: Some(5),
-            last_heal_ns: None,
-            counters: wire::LinkCounters::default(),
+            ..LinkStatus::up("dc2", wire::Conditions::delay(20_000_000))
         },
     }
 }

@@ -10,6 +10,7 @@ use super::problem::{Code, Problems, quote};
 use super::tree::{At, Place};
 use crate::names::DatacenterName;
 use std::collections::BTreeMap;
+use wire::Conditions;
 
 /// Ends of a directed link, by name.
 type Ends<'f> = (&'f str, &'f str);
@@ -236,7 +237,12 @@ fn ordered(file: &File, said: &BTreeMap<Ends, Said>) -> Vec<Link> {
                 continue;
             };
             if let (Ok(from), Ok(to)) = (DatacenterName::new(&from.value), DatacenterName::new(&to.value)) {
-                links.push(Link { from, to, delay_ns });
+                links.push(Link {
+                    from,
+                    to,
+                    conditions: Conditions::delay(delay_ns),
+                    schedule: None,
+                });
             }
         }
     }

@@ -17,7 +17,7 @@ fn two_dc_says_what_its_comment_says() {
     let delays: Vec<(&str, &str, u64)> = topology
         .links
         .iter()
-        .map(|link| (link.from.as_str(), link.to.as_str(), link.delay_ns))
+        .map(|link| (link.from.as_str(), link.to.as_str(), link.conditions.delay_ns))
         .collect();
     assert_eq!(delays, [("dc1", "dc2", 20_000_000), ("dc2", "dc1", 20_000_000)]);
     let primary = NodeName::new("redis-primary").expect("a legal name");
@@ -33,7 +33,7 @@ fn one_direction_can_differ_and_a_round_trip_is_halved() {
         "dc2:dc1: { delay: 5ms }\n  dc1-dc2: { rtt: 41ms }",
     );
     let topology = parse("t.yaml", &text).expect("a right topology");
-    let delays: Vec<u64> = topology.links.iter().map(|link| link.delay_ns).collect();
+    let delays: Vec<u64> = topology.links.iter().map(|link| link.conditions.delay_ns).collect();
     assert_eq!(delays, [20_500_000, 5_000_000]);
 }
 

@@ -10,7 +10,7 @@ use crate::redis::operation::{self, RedisClient};
 use crate::redis::visibility::{Poll, Watch};
 use std::net::SocketAddrV4;
 use std::time::Duration;
-use wire::{ECHO_PORT, Load, Operation, ProbeAnswer, ProbeOrder};
+use wire::{ECHO_PORT, Load, Operation, ProbeAnswer, ProbeOrder, Transport};
 
 /// Why an order has no answer: the object and the cause.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +27,9 @@ pub enum OrderError {
     /// A Postgres server.
     #[error("postgres {0}: {1}")]
     Postgres(SocketAddrV4, #[source] PostgresError),
+    /// This probe cannot do that.
+    #[error("this probe cannot carry out {0:?}")]
+    Unsupported(ProbeOrder),
     /// A load on such a server.
     #[error("postgres {0}: {1}")]
     PostgresLoad(SocketAddrV4, #[source] LoadError<PostgresError>),
@@ -43,6 +46,7 @@ pub fn perform(order: ProbeOrder, announce: impl FnOnce(ProbeAnswer)) -> Result<
         ProbeOrder::Hello => Ok(hello()),
         ProbeOrder::Echo {
             target,
+            transport: Transport::Udp,
             warmup,
             count,
             pause_ns,
@@ -58,6 +62,12 @@ pub fn perform(order: ProbeOrder, announce: impl FnOnce(ProbeAnswer)) -> Result<
             }
             .run()?)
         }
+        other @ (ProbeOrder::Echo { .. }
+        | ProbeOrder::Beacons { .. }
+        | ProbeOrder::Stop { .. }
+        | ProbeOrder::Sleeps { .. }
+        | ProbeOrder::Cpu
+        | ProbeOrder::Sabotage { .. }) => Err(OrderError::Unsupported(other)),
         ProbeOrder::Load(load) => perform_load(&load),
         ProbeOrder::PostgresBatch {
             target,
@@ -152,6 +162,11 @@ fn hello() -> ProbeAnswer {
 fn perform_load(load: &Load) -> Result<ProbeAnswer, OrderError> {
     let target = load.target;
     match load.operation {
+        Operation::Connect
+        | Operation::Messages { .. }
+        | Operation::Multi { .. }
+        | Operation::Psync
+        | Operation::PostgresConnect { .. } => Err(OrderError::Unsupported(ProbeOrder::Load(load.clone()))),
         Operation::PostgresRead { .. } => {
             load::run::<PostgresClient>(load).map_err(|error| OrderError::PostgresLoad(target, error))
         }

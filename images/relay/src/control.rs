@@ -10,7 +10,7 @@ use crate::router::{LaneOrder, Request, Snapshot, UnknownLink};
 use crate::routes::{Routes, RoutesError};
 use std::io::{self, BufRead, Read, Write};
 use std::sync::mpsc::{Sender, channel};
-use wire::{FromRelay, RelayOrder, RelayStatus, ToRelay};
+use wire::{Conditions, CutKind, FromRelay, Path, RelayAnswer, RelayOrder, RelayStatus, ToRelay};
 
 /// Longest line; an order is two hundred bytes.
 const LINE_MAX: u64 = 64 * 1024;
@@ -27,6 +27,9 @@ pub enum OrderError {
     /// The device's own counters could not be read.
     #[error("failed to {0}")]
     Statistics(#[from] StatisticsError),
+    /// This relay cannot do that.
+    #[error("this relay cannot carry out {0:?}")]
+    Unsupported(RelayOrder),
     /// The data path has ended; the relay is about to.
     #[error("the data path has ended")]
     Ended,
@@ -74,13 +77,26 @@ impl Desk {
     pub fn obey(&mut self, order: RelayOrder) -> Result<RelayStatus, OrderError> {
         let snapshot = match order {
             RelayOrder::Show => self.wire.ask(None),
-            RelayOrder::SetDelay { to, delay_ns } => self.wire.ask(Some((to, LaneOrder::SetDelay { delay_ns }))),
-            RelayOrder::Cut { to, kind } => self.wire.ask(Some((to, LaneOrder::Cut { kind }))),
+            RelayOrder::Set {
+                to,
+                conditions,
+                flush: false,
+            } if conditions == Conditions::delay(conditions.delay_ns) => {
+                let conditions = Box::new(conditions);
+                self.wire.ask(Some((to, LaneOrder::Set { conditions })))
+            }
+            RelayOrder::Cut {
+                to,
+                kind: CutKind::Drop,
+            } => self.wire.ask(Some((to, LaneOrder::Cut { kind: CutKind::Drop }))),
             RelayOrder::Heal { to } => self.wire.ask(Some((to, LaneOrder::Heal))),
-            RelayOrder::SetPath { path } => {
+            RelayOrder::SetPath {
+                path: path @ (Path::Tun | Path::Kernel),
+            } => {
                 self.routes.set_path(path)?;
                 self.wire.ask(None)
             }
+            other => return Err(OrderError::Unsupported(other)),
         }?;
         Ok(RelayStatus {
             datacenter: self.datacenter.clone(),
@@ -88,6 +104,8 @@ impl Desk {
             now_ns: snapshot.now_ns,
             since_ns: self.since_ns,
             path: self.routes.path(),
+            early_ns: 0,
+            stream: None,
             scheduling: self.scheduling.to_owned(),
             offload: self.offload,
             dropped_no_link: snapshot.dropped_no_link,
@@ -118,7 +136,9 @@ pub fn serve(
             match serde_json::from_slice::<ToRelay>(&line) {
                 Ok(ToRelay { id, order }) => FromRelay {
                     id,
-                    result: obey(order).map_err(|error| error.to_string()),
+                    result: obey(order)
+                        .map(|status| RelayAnswer::Status(Box::new(status)))
+                        .map_err(|error| error.to_string()),
                 },
                 Err(error) => refusal(format!("not an order: {error}")),
             }
@@ -157,7 +177,6 @@ fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::Path;
 
     fn status() -> RelayStatus {
         RelayStatus {
@@ -166,6 +185,8 @@ mod tests {
             now_ns: 2,
             since_ns: 1,
             path: Path::Tun,
+            early_ns: 0,
+            stream: None,
             scheduling: "other".into(),
             offload: true,
             dropped_no_link: 0,
@@ -194,7 +215,7 @@ mod tests {
     fn each_order_is_answered_under_its_own_id() {
         let answers = answers("{\"id\":7,\"order\":\"show\"}\n{\"id\":9,\"order\":\"show\"}\n");
         assert_eq!(answers.iter().map(|answer| answer.id).collect::<Vec<_>>(), [7, 9]);
-        assert_eq!(answers[0].result, Ok(status()));
+        assert_eq!(answers[0].result, Ok(RelayAnswer::Status(Box::new(status()))));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::counters::Counters;
 use crate::delay_line::DelayLine;
 use crate::link::{Link, Verdict};
 use std::net::Ipv4Addr;
-use wire::{CutKind, LinkStatus, RelayLinkConfig};
+use wire::{Conditions, CutKind, LinkStatus, RelayLinkConfig};
 
 /// An outgoing link at work.
 #[derive(Debug)]
@@ -71,9 +71,9 @@ impl Lane {
         self.line.next_due_ns()
     }
 
-    /// Change the delay for packets that arrive from now on.
-    pub fn set_delay(&mut self, delay_ns: u64) {
-        self.link.set_delay(delay_ns);
+    /// Conditions for packets that arrive from now on.
+    pub fn set(&mut self, conditions: Conditions) {
+        self.link.set(conditions);
     }
 
     /// Begin a cut: what is in flight is destroyed.
@@ -90,12 +90,11 @@ impl Lane {
     /// The state for a report.
     pub fn status(&self) -> LinkStatus {
         LinkStatus {
-            to: self.link.to().to_owned(),
-            delay_ns: self.link.delay_ns(),
             cut: self.link.cut(),
             last_cut_ns: self.link.last_cut_ns(),
             last_heal_ns: self.link.last_heal_ns(),
             counters: self.counters.snapshot(self.line.packets() as u64, self.line.bytes()),
+            ..LinkStatus::up(self.link.to(), self.link.conditions().clone())
         }
     }
 }
@@ -111,7 +110,7 @@ mod tests {
             network: Ipv4Addr::new(198, 18, 1, 0),
             prefix_len: 24,
             via: Ipv4Addr::new(198, 18, 255, 3),
-            delay_ns,
+            conditions: Conditions::delay(delay_ns),
         };
         Lane::new(&config, limit_bytes, 0)
     }
@@ -145,7 +144,7 @@ mod tests {
     fn a_delay_lowered_live_reorders_nothing_and_hurries_nothing_in_flight() {
         let mut lane = lane(100, 1000);
         lane.arrive(0, &1u32.to_ne_bytes());
-        lane.set_delay(10);
+        lane.set(Conditions::delay(10));
         lane.arrive(5, &2u32.to_ne_bytes());
         lane.arrive(95, &3u32.to_ne_bytes());
         assert!(drain(&mut lane, 99).is_empty());
@@ -158,7 +157,7 @@ mod tests {
     fn a_raised_delay_leaves_those_in_flight_their_deadline() {
         let mut lane = lane(10, 1000);
         lane.arrive(0, &1u32.to_ne_bytes());
-        lane.set_delay(100);
+        lane.set(Conditions::delay(100));
         lane.arrive(1, &2u32.to_ne_bytes());
         assert_eq!(drain(&mut lane, 10), [1]);
         assert!(drain(&mut lane, 100).is_empty());
@@ -232,7 +231,7 @@ mod tests {
             now += random(20);
             match random(10) {
                 0..5 => {
-                    earliest.push(now + lane.status().delay_ns);
+                    earliest.push(now + lane.status().conditions.delay_ns);
                     lane.arrive(now, &number.to_ne_bytes());
                     number += 1;
                 }
@@ -243,7 +242,7 @@ mod tests {
                         last_seen = Some(seen);
                     }
                 }
-                8 => lane.set_delay(random(200)),
+                8 => lane.set(Conditions::delay(random(200))),
                 _ if lane.status().cut.is_some() => lane.heal(now),
                 _ if random(5) == 0 => lane.begin_cut(CutKind::Drop, now),
                 _ => {}

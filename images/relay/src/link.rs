@@ -5,7 +5,7 @@
 //! does, but destroying what is held is the lane's work.
 
 use std::net::Ipv4Addr;
-use wire::{CutKind, RelayLinkConfig};
+use wire::{Conditions, CutKind, RelayLinkConfig};
 
 /// What becomes of an arriving packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct Link {
     to: String,
     network: u32,
     mask: u32,
-    delay_ns: u64,
+    conditions: Conditions,
     cut: Option<CutKind>,
     last_cut_ns: Option<u64>,
     last_heal_ns: Option<u64>,
@@ -39,7 +39,7 @@ impl Link {
             to: config.to.clone(),
             network: u32::from(config.network) & mask,
             mask,
-            delay_ns: config.delay_ns,
+            conditions: config.conditions.clone(),
             cut: None,
             last_cut_ns: None,
             last_heal_ns: None,
@@ -51,9 +51,9 @@ impl Link {
         &self.to
     }
 
-    /// One-way delay for packets that arrive now.
-    pub fn delay_ns(&self) -> u64 {
-        self.delay_ns
+    /// Conditions for packets that arrive now.
+    pub fn conditions(&self) -> &Conditions {
+        &self.conditions
     }
 
     /// The cut in force.
@@ -79,16 +79,16 @@ impl Link {
     /// What becomes of a packet that arrives at `now_ns`.
     pub fn judge(&self, now_ns: u64) -> Verdict {
         match self.cut {
-            Some(CutKind::Drop) => Verdict::Cut,
+            Some(_) => Verdict::Cut,
             None => Verdict::Hold {
-                due_ns: now_ns.saturating_add(self.delay_ns),
+                due_ns: now_ns.saturating_add(self.conditions.delay_ns),
             },
         }
     }
 
-    /// Change the delay for packets that arrive from now on.
-    pub fn set_delay(&mut self, delay_ns: u64) {
-        self.delay_ns = delay_ns;
+    /// Conditions for packets that arrive from now on.
+    pub fn set(&mut self, conditions: Conditions) {
+        self.conditions = conditions;
     }
 
     /// Begin a cut at `now_ns`. A link that is already cut keeps the time at which its cut began.
@@ -123,7 +123,7 @@ mod tests {
             network: Ipv4Addr::new(198, 18, 1, 0),
             prefix_len: 24,
             via: Ipv4Addr::new(198, 18, 255, 3),
-            delay_ns,
+            conditions: Conditions::delay(delay_ns),
         })
     }
 
@@ -183,7 +183,7 @@ mod tests {
     fn a_delay_set_during_a_cut_holds_after_the_heal() {
         let mut link = link(20);
         link.begin_cut(CutKind::Drop, 50);
-        link.set_delay(5);
+        link.set(Conditions::delay(5));
         link.heal(60);
         assert_eq!(link.judge(70), Verdict::Hold { due_ns: 75 });
     }

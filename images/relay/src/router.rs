@@ -15,7 +15,7 @@ use std::io::{self, Read, Write};
 use std::net::Ipv4Addr;
 use std::sync::mpsc::{Receiver, Sender};
 use tun::{HEADER_LEN, Tun};
-use wire::{CutKind, LinkStatus, RelayConfig};
+use wire::{Conditions, CutKind, LinkStatus, RelayConfig};
 
 /// Packets read, and packets written on each lane, before the other side has its turn. A larger batch falls out
 /// of the cache (64 cost a fifth of the throughput without delay), a smaller one writes late under load.
@@ -28,10 +28,10 @@ const FRAME_MAX: usize = 65_536 + 64;
 /// What the data path is asked to do to one link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LaneOrder {
-    /// Change the delay for packets that arrive from now on.
-    SetDelay {
-        /// One way.
-        delay_ns: u64,
+    /// Conditions for packets that arrive from now on.
+    Set {
+        /// All of them.
+        conditions: Box<Conditions>,
     },
     /// Begin a cut.
     Cut {
@@ -155,7 +155,7 @@ impl Router {
                 return Err(UnknownLink { to, known });
             };
             match order {
-                LaneOrder::SetDelay { delay_ns } => lane.set_delay(delay_ns),
+                LaneOrder::Set { conditions } => lane.set(*conditions),
                 LaneOrder::Cut { kind } => lane.begin_cut(kind, now),
                 LaneOrder::Heal => lane.heal(now),
             }

@@ -130,7 +130,7 @@ impl Routes {
         let rule = to_table(RULE_KERNEL_PATH, Some(&self.inside.name), TABLE_LINKS);
         match path {
             Path::Kernel => self.add_rule(rule)?,
-            Path::Tun => self.delete_rule(rule)?,
+            Path::Tun | Path::Stream(_) => self.delete_rule(rule)?,
         }
         self.path = path;
         Ok(())

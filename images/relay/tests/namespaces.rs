@@ -11,7 +11,7 @@
 #[path = "namespaces/lab.rs"]
 mod lab;
 
-use lab::{Lab, Relay, config, node, outside};
+use lab::{Lab, Relay, config, node, outside, set};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::thread;
@@ -134,7 +134,7 @@ fn assert_bulk_arrives_whole(lab: &mut Lab, chunks: u32, meanwhile: impl FnOnce(
 fn a_round_trip_takes_both_delays_and_a_changed_delay_takes_effect() {
     let Some(mut lab) = Lab::build(5 * MS) else { return };
     assert!(shortest_round_trip(&lab, 50) >= Duration::from_millis(10));
-    lab.obey_both(|to| RelayOrder::SetDelay { to, delay_ns: MS });
+    lab.obey_both(|to| set(to, MS));
     let shortest = shortest_round_trip(&lab, 50);
     assert!(shortest >= Duration::from_millis(2));
     assert!(
@@ -149,7 +149,7 @@ fn a_round_trip_takes_both_delays_and_a_changed_delay_takes_effect() {
 fn bulk_data_arrives_whole_with_and_without_delay() {
     let Some(mut lab) = Lab::build(0) else { return };
     for delay_ns in [0, 5 * MS] {
-        lab.obey_both(|to| RelayOrder::SetDelay { to, delay_ns });
+        lab.obey_both(|to| set(to, delay_ns));
         assert_bulk_arrives_whole(&mut lab, 500, |_| {});
     }
     let status = lab.relays[0].obey(RelayOrder::Show);
@@ -253,10 +253,7 @@ fn no_packet_overtakes_another_while_the_delay_is_changed_live() {
         }
     });
     for delay_ns in [0, 30 * MS, MS, 10 * MS, 0].into_iter().cycle().take(40) {
-        lab.relays[0].obey(RelayOrder::SetDelay {
-            to: "dc2".into(),
-            delay_ns,
-        });
+        lab.relays[0].obey(set("dc2".into(), delay_ns));
         thread::sleep(Duration::from_millis(4));
     }
     sender.join().unwrap();
@@ -272,7 +269,7 @@ fn the_kernel_path_ignores_the_delay_and_a_connection_survives_the_switch() {
     assert_eq!(lab.relays[0].link().counters.arrived_packets, arrived);
     lab.obey_both(|_| RelayOrder::SetPath { path: Path::Tun });
     assert!(shortest_round_trip(&lab, 5) >= Duration::from_millis(100));
-    lab.obey_both(|to| RelayOrder::SetDelay { to, delay_ns: MS });
+    lab.obey_both(|to| set(to, MS));
     assert_bulk_arrives_whole(&mut lab, 1000, |lab| {
         for path in [Path::Kernel, Path::Tun, Path::Kernel, Path::Tun] {
             lab.obey_both(|_| RelayOrder::SetPath { path });

@@ -5,16 +5,27 @@
 //! relay at once and each sees every answer, so ids are drawn at random and foreign answers are skipped.
 //! Times are nanoseconds of CLOCK_MONOTONIC, which all containers of one engine share.
 
+mod conditions;
 mod probe;
 mod relay;
 
-pub use probe::{Failure, FromProbe, Load, Operation, Pace, ProbeAnswer, ProbeOrder, Reply, Sample, ToProbe, Written};
+pub use conditions::{
+    Action, Conditions, DEFAULT_QUEUE_BYTES, DEFAULT_RATE_BITS_PER_S, Jitter, JitterShape, Loss, MILLION, Reorder,
+    Schedule, Step,
+};
+pub use probe::{
+    Beacon, CpuSeen, Failure, FromProbe, Load, Operation, Pace, ProbeAnswer, ProbeOrder, Reply, Sample, ToProbe,
+    Transport, Written,
+};
 pub use relay::{
-    CutKind, FromRelay, LinkCounters, LinkStatus, Path, RelayConfig, RelayLinkConfig, RelayOrder, RelayStatus, ToRelay,
+    Captured, CapturedPacket, CutKind, Defect, Fate, FromRelay, LATENESS_BOUNDS_NS, LinkCounters, LinkStatus, Mirror,
+    Nodelay, Path, RelayAnswer, RelayConfig, RelayLinkConfig, RelayOrder, RelayStatus, StreamOrder, StreamSettings,
+    StreamStatus, ToRelay,
 };
 
 /// Order number; unique among all controllers attached at once (drawn at random).
 pub type Id = u64;
 
-/// UDP port on which every probe echoes (see [`ProbeOrder::Echo`]).
+/// Port on which every probe echoes datagrams and connections (see [`ProbeOrder::Echo`]) and takes beacons
+/// ([`ProbeOrder::Beacons`]).
 pub const ECHO_PORT: u16 = 7007;

@@ -30,10 +30,13 @@ pub struct FromProbe {
 pub enum ProbeOrder {
     /// Say who you are.
     Hello,
-    /// UDP round trips to the echo responder of another probe ([`ECHO_PORT`]): the link measured without any server.
+    /// Round trips to the echo responder of another probe ([`ECHO_PORT`]): the link measured without any server. The
+    /// outcome of a sample is the stamp of the far end, so each way can be told apart.
     Echo {
         /// Far probe.
         target: Ipv4Addr,
+        /// Datagrams, or messages on one connection.
+        transport: Transport,
         /// Round trips before the counted ones.
         warmup: u32,
         /// Round trips counted.
@@ -42,6 +45,33 @@ pub enum ProbeOrder {
         pause_ns: u64,
         /// A reply that took longer is lost.
         timeout_ns: u64,
+    },
+    /// Small stamped datagrams to other probes at a fixed interval, and a list of those that came from others, until
+    /// [`ProbeOrder::Stop`]: each direction of a link watched by itself while something else is measured.
+    Beacons {
+        /// Far probes.
+        targets: Vec<Ipv4Addr>,
+        /// Between two to the same target.
+        interval_ns: u64,
+    },
+    /// End a running order (`Beacons`, and what else can be ended early); it then gives its answer.
+    Stop {
+        /// Its id.
+        order: Id,
+    },
+    /// How late this host wakes a process: sleeps of a fixed length, each a sample from its start to its end.
+    Sleeps {
+        /// Length of one.
+        sleep_ns: u64,
+        /// How many.
+        count: u32,
+    },
+    /// Processor time of the whole host, as /proc/stat counts it.
+    Cpu,
+    /// Open connections without TCP_NODELAY from now on, or with it again: a negative control.
+    Sabotage {
+        /// Whether TCP_NODELAY is left out.
+        no_nodelay: bool,
     },
     /// Commands to a Redis or Valkey server, one after the other on one connection, each waiting for its reply.
     Redis {
@@ -209,6 +239,36 @@ pub enum Operation {
         /// WAIT's own timeout, milliseconds as the command takes it (0: for ever).
         wait_timeout_ms: u64,
     },
+    /// A TCP connection opened; it is closed, untimed, before the next.
+    Connect,
+    /// So many PINGs written one by one with a pause between, without waiting; ends with the last reply.
+    Messages {
+        /// How many.
+        count: u32,
+        /// Pause between two writes.
+        pause_ns: u64,
+    },
+    /// MULTI, so many SETs of `<key>0`..., EXEC: waiting for each reply, or all written at once.
+    Multi {
+        /// Key prefix.
+        key: String,
+        /// Number of SETs.
+        sets: u32,
+        /// Written at once.
+        pipelined: bool,
+    },
+    /// `PSYNC ? -1` on an open connection, until its first reply; a new connection, untimed, for each. Replicas' own
+    /// timers are not in it.
+    Psync,
+    /// A Postgres session opened until the server is ready for a query; it is closed, untimed, before the next.
+    PostgresConnect {
+        /// Role.
+        user: String,
+        /// Password, if the server asks for one.
+        password: Option<String>,
+        /// Database.
+        database: String,
+    },
     /// Prepared `sql` with one integer parameter, `(i * stride) mod keys`; exactly one row is expected.
     PostgresRead {
         /// The statement, with `$1`.
@@ -218,6 +278,46 @@ pub enum Operation {
         /// Step.
         stride: u32,
     },
+}
+
+/// What carries a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Transport {
+    /// Datagrams.
+    Udp,
+    /// One connection with TCP_NODELAY.
+    Tcp,
+}
+
+/// A beacon that came in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Beacon {
+    /// Probe that sent it.
+    pub from: Ipv4Addr,
+    /// When it should have been sent, CLOCK_MONOTONIC of the sender.
+    pub intended_ns: u64,
+    /// When it was.
+    pub sent_ns: u64,
+    /// When it was received, CLOCK_MONOTONIC of the receiver: on one engine the same clock.
+    pub received_ns: u64,
+}
+
+/// Processor time of a host since its start, over all cores, in ticks of which there are 100 in a second of one core.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct CpuSeen {
+    /// Cores.
+    pub cores: u32,
+    /// Used by processes, kernel and interrupts.
+    pub busy_ticks: u64,
+    /// Idle, and waiting for disks.
+    pub idle_ticks: u64,
+    /// Taken by the hypervisor.
+    pub steal_ticks: u64,
 }
 
 /// One operation. Times are CLOCK_MONOTONIC of the probe.
@@ -278,7 +378,7 @@ pub enum ProbeAnswer {
     /// First answer to `Poll` and `Watch`: from now on values are seen. A second answer follows. It is left out if
     /// nothing could be seen at all before the end.
     Watching,
-    /// To `Echo`, `Load`, `Poll` and `Watch`.
+    /// To `Echo`, `Load`, `Poll`, `Watch` and `Sleeps`.
     Samples {
         /// In order of their start.
         samples: Vec<Sample>,
@@ -300,7 +400,16 @@ pub enum ProbeAnswer {
     },
     /// To `Audit`: numbers of the keys that exist with the right value.
     Present(Vec<u32>),
-    /// To `PostgresBatch`.
+    /// To `Beacons`.
+    Beacons {
+        /// Those that were sent: target, when it should have been, when it was.
+        sent: Vec<(Ipv4Addr, u64, u64)>,
+        /// Those that came in.
+        heard: Vec<Beacon>,
+    },
+    /// To `Cpu`.
+    Cpu(CpuSeen),
+    /// To `PostgresBatch`, `Stop` and `Sabotage`.
     Done,
     /// To `PostgresQuery`.
     Text(String),

@@ -7,7 +7,7 @@ use crate::plan::ContainerSpec;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use wire::{
-    Failure, FromProbe, FromRelay, LinkCounters, LinkStatus, Path, ProbeAnswer, ProbeOrder, RelayConfig, RelayOrder,
+    Failure, FromProbe, FromRelay, LinkStatus, Path, ProbeAnswer, ProbeOrder, RelayAnswer, RelayConfig, RelayOrder,
     RelayStatus, Sample, ToProbe, ToRelay,
 };
 
@@ -19,7 +19,7 @@ const VERSION: &str = "fake";
 pub(super) struct Links {
     datacenter: String,
     links: BTreeMap<String, LinkStatus>,
-    kernel: bool,
+    path: Option<Path>,
 }
 
 impl Links {
@@ -33,27 +33,22 @@ impl Links {
             .and_then(|text| serde_json::from_str::<RelayConfig>(text).ok());
         let config = config.expect("a relay is started with its configuration as its only argument");
         let link = |link: wire::RelayLinkConfig| {
-            let status = LinkStatus {
-                to: link.to.clone(),
-                delay_ns: link.delay_ns,
-                cut: None,
-                last_cut_ns: None,
-                last_heal_ns: None,
-                counters: LinkCounters::default(),
-            };
+            let status = LinkStatus::up(link.to.clone(), link.conditions);
             (link.to, status)
         };
         Self {
             datacenter: config.datacenter,
             links: config.links.into_iter().map(link).collect(),
-            kernel: false,
+            path: None,
         }
     }
 
     fn obey(&mut self, order: &RelayOrder, now_ns: u64) -> Result<(), String> {
         match order {
             RelayOrder::Show => {}
-            RelayOrder::SetDelay { to, delay_ns } => self.link(to)?.delay_ns = *delay_ns,
+            RelayOrder::Set { to, conditions, .. } => self.link(to)?.conditions = conditions.clone(),
+            RelayOrder::Freeze { to } => self.link(to)?.frozen = true,
+            RelayOrder::Thaw { to } => self.link(to)?.frozen = false,
             RelayOrder::Cut { to, kind } => {
                 let link = self.link(to)?;
                 if link.cut.is_none() {
@@ -68,7 +63,12 @@ impl Links {
                     link.last_heal_ns = Some(now_ns);
                 }
             }
-            RelayOrder::SetPath { path } => self.kernel = *path == Path::Kernel,
+            RelayOrder::SetPath { path } => self.path = Some(*path),
+            RelayOrder::Mirror { .. } | RelayOrder::StopPlay { .. } => {}
+            RelayOrder::Play { .. }
+            | RelayOrder::Capture { .. }
+            | RelayOrder::TakeCapture { .. }
+            | RelayOrder::Sabotage { .. } => return Err("this engine is a fake".to_owned()),
         }
         Ok(())
     }
@@ -84,7 +84,9 @@ impl Links {
             version: VERSION.to_owned(),
             now_ns,
             since_ns: 0,
-            path: if self.kernel { Path::Kernel } else { Path::Tun },
+            path: self.path.unwrap_or(Path::Tun),
+            early_ns: 0,
+            stream: None,
             scheduling: "other".to_owned(),
             offload: true,
             dropped_no_link: 0,
@@ -106,7 +108,7 @@ pub(super) fn answer(fake: &Fake, spec: &ContainerSpec, line: &str) -> Option<St
             let result = relay.links.obey(&order.order, now_ns);
             serde_json::to_string(&FromRelay {
                 id: order.id,
-                result: result.map(|()| relay.links.status(now_ns)),
+                result: result.map(|()| RelayAnswer::Status(Box::new(relay.links.status(now_ns)))),
             })
         }
         Kind::Probe => {
@@ -150,7 +152,11 @@ fn probe(world: &mut World, datacenter: &str, order: &ProbeOrder) -> Result<Prob
             }
             Ok(ProbeAnswer::Text("1".to_owned()))
         }
-        ProbeOrder::Load(_)
+        ProbeOrder::Stop { .. } | ProbeOrder::Sabotage { .. } => Ok(ProbeAnswer::Done),
+        ProbeOrder::Beacons { .. }
+        | ProbeOrder::Sleeps { .. }
+        | ProbeOrder::Cpu
+        | ProbeOrder::Load(_)
         | ProbeOrder::Ledger { .. }
         | ProbeOrder::Audit { .. }
         | ProbeOrder::Poll { .. }
@@ -208,11 +214,11 @@ pub(super) fn way(world: &World, near: &str, far: &str) -> Option<u64> {
         let mut relays = world.containers.values().filter(|container| container.runs());
         let relay =
             relays.find(|container| container.spec.kind == Kind::Relay && container.links.datacenter == from)?;
-        if relay.links.kernel {
+        if relay.links.path == Some(Path::Kernel) {
             return Some(0);
         }
         let link = relay.links.links.get(to)?;
-        link.cut.is_none().then_some(link.delay_ns)
+        link.cut.is_none().then_some(link.conditions.delay_ns)
     };
     Some(leg(near, far)? + leg(far, near)?)
 }

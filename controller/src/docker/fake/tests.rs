@@ -5,8 +5,8 @@ use crate::names::{Kind, LABEL_DATACENTER};
 use std::net::SocketAddrV4;
 use tokio::io::AsyncReadExt;
 use wire::{
-    CutKind, FromProbe, FromRelay, ProbeAnswer, ProbeOrder, RelayConfig, RelayLinkConfig, RelayOrder, Reply, ToProbe,
-    ToRelay,
+    Conditions, CutKind, FromProbe, FromRelay, ProbeAnswer, ProbeOrder, RelayAnswer, RelayConfig, RelayLinkConfig,
+    RelayOrder, Reply, ToProbe, ToRelay,
 };
 
 fn labels(datacenter: &str) -> BTreeMap<String, String> {
@@ -62,9 +62,12 @@ fn relay(number: u8, far: u8, delay_ns: u64) -> ContainerSpec {
             network: at(far, 0),
             prefix_len: 24,
             via: at(0, far),
-            delay_ns,
+            conditions: Conditions::delay(delay_ns),
         }],
         queue_bytes: 1 << 20,
+        ports: vec![6379],
+        path: wire::Path::Tun,
+        seed: 1,
     };
     ContainerSpec {
         command: vec![serde_json::to_string(&config).unwrap()],
@@ -106,6 +109,21 @@ async fn tell(fake: &Fake, container: &str, line: &str) -> String {
 async fn order(fake: &Fake, relay: &str, order: RelayOrder) -> FromRelay {
     let line = serde_json::to_string(&ToRelay { id: 7, order }).unwrap();
     serde_json::from_str(&tell(fake, relay, &line).await).unwrap()
+}
+
+fn status(answer: &FromRelay) -> wire::RelayStatus {
+    match answer.result.as_ref().unwrap() {
+        RelayAnswer::Status(status) => (**status).clone(),
+        RelayAnswer::Captured(_) => panic!("no status: {answer:?}"),
+    }
+}
+
+fn set(to: String, delay_ns: u64) -> RelayOrder {
+    RelayOrder::Set {
+        to,
+        conditions: Conditions::delay(delay_ns),
+        flush: false,
+    }
 }
 
 async fn ask(fake: &Fake, order: ProbeOrder) -> Result<ProbeAnswer, String> {
@@ -206,20 +224,14 @@ async fn the_nth_call_fails_as_asked() {
 async fn a_relay_keeps_the_state_of_its_links() {
     let fake = two_datacenters().await;
     let to = || "dc2".to_owned();
-    let state = order(&fake, "relay1", RelayOrder::SetDelay { to: to(), delay_ns: 50 }).await;
-    assert_eq!((state.id, state.result.unwrap().links[0].delay_ns), (7, 50));
+    let state = order(&fake, "relay1", set(to(), 50)).await;
+    assert_eq!((state.id, status(&state).links[0].conditions.delay_ns), (7, 50));
     let kind = CutKind::Drop;
-    let cut = order(&fake, "relay1", RelayOrder::Cut { to: to(), kind })
-        .await
-        .result
-        .unwrap();
+    let cut = status(&order(&fake, "relay1", RelayOrder::Cut { to: to(), kind }).await);
     assert_eq!(cut.links[0].cut, Some(CutKind::Drop));
     assert!(cut.links[0].last_cut_ns.is_some());
-    let healed = order(&fake, "relay1", RelayOrder::Heal { to: to() })
-        .await
-        .result
-        .unwrap();
-    assert_eq!((healed.links[0].cut, healed.links[0].delay_ns), (None, 50));
+    let healed = status(&order(&fake, "relay1", RelayOrder::Heal { to: to() }).await);
+    assert_eq!((healed.links[0].cut, healed.links[0].conditions.delay_ns), (None, 50));
     let nowhere = RelayOrder::Heal { to: "dc9".to_owned() };
     assert!(
         order(&fake, "relay1", nowhere)
@@ -235,6 +247,7 @@ async fn a_probe_sees_round_trips_as_long_as_the_links_say() {
     let fake = two_datacenters().await;
     let echo = ProbeOrder::Echo {
         target: Ipv4Addr::new(198, 18, 1, 11),
+        transport: wire::Transport::Udp,
         warmup: 0,
         count: 3,
         pause_ns: 0,

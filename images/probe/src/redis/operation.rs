@@ -105,7 +105,12 @@ impl Client for RedisClient {
                 let limit = self.limit.saturating_add(Duration::from_millis(*wait_timeout_ms));
                 self.set_and_wait(&set, &wait, limit)
             }
-            Operation::PostgresRead { .. } => {
+            Operation::Connect
+            | Operation::Messages { .. }
+            | Operation::Multi { .. }
+            | Operation::Psync
+            | Operation::PostgresConnect { .. }
+            | Operation::PostgresRead { .. } => {
                 unreachable!("a load is given to the client of its operation")
             }
         }

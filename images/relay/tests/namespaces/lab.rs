@@ -12,7 +12,9 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
-use wire::{FromRelay, LinkStatus, RelayConfig, RelayLinkConfig, RelayOrder, RelayStatus, ToRelay};
+use wire::{
+    Conditions, FromRelay, LinkStatus, RelayAnswer, RelayConfig, RelayLinkConfig, RelayOrder, RelayStatus, ToRelay,
+};
 
 /// Labs built by this process so far.
 static LABS: AtomicU32 = AtomicU32::new(0);
@@ -196,9 +198,12 @@ pub fn config(datacenter: u8, delay_ns: u64) -> RelayConfig {
             network: Ipv4Addr::new(198, 18, far, 0),
             prefix_len: 24,
             via: outside(far),
-            delay_ns,
+            conditions: Conditions::delay(delay_ns),
         }],
         queue_bytes: 64 << 20,
+        ports: vec![6379, 7007],
+        path: wire::Path::Tun,
+        seed: 1,
     }
 }
 
@@ -254,7 +259,10 @@ impl Relay {
         self.say(&serde_json::to_string(&ToRelay { id, order }).expect("an order can be written"));
         let answer = self.hear();
         assert_eq!(answer.id, id);
-        answer.result.expect("the order is carried out")
+        match answer.result.expect("the order is carried out") {
+            RelayAnswer::Status(status) => *status,
+            RelayAnswer::Captured(_) => panic!("no status"),
+        }
     }
 
     /// State of the only link.
@@ -277,5 +285,14 @@ impl Drop for Relay {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// A constant delay.
+pub fn set(to: String, delay_ns: u64) -> RelayOrder {
+    RelayOrder::Set {
+        to,
+        conditions: Conditions::delay(delay_ns),
+        flush: false,
     }
 }
