@@ -79,6 +79,11 @@ impl DelayLine {
         packets
     }
 
+    /// Everything in flight, the next first.
+    pub fn frames(&self) -> impl Iterator<Item = &[u8]> {
+        self.queue.iter().map(|held| &*held.frame)
+    }
+
     /// Packets in flight.
     pub fn packets(&self) -> usize {
         self.queue.len()

@@ -7,8 +7,9 @@
 use crate::counters::Counters;
 use crate::delay_line::DelayLine;
 use crate::link::{Link, Verdict};
+use crate::tap::{Taken, Tap};
 use std::net::Ipv4Addr;
-use wire::{Conditions, CutKind, LinkStatus, RelayLinkConfig};
+use wire::{Conditions, CutKind, Fate, LinkStatus, RelayLinkConfig};
 
 /// An outgoing link at work.
 #[derive(Debug)]
@@ -16,6 +17,7 @@ pub struct Lane {
     link: Link,
     line: DelayLine,
     counters: Counters,
+    tap: Tap,
 }
 
 impl Lane {
@@ -26,6 +28,7 @@ impl Lane {
             link: Link::new(config),
             line: DelayLine::new(limit_bytes, header_len),
             counters: Counters::default(),
+            tap: Tap::new(header_len),
         }
     }
 
@@ -42,11 +45,18 @@ impl Lane {
     /// Take a packet that arrives at `now_ns`.
     pub fn arrive(&mut self, now_ns: u64, frame: &[u8]) {
         self.counters.arrived(self.line.size(frame));
+        self.tap.see(now_ns, Fate::Arrived, frame);
         match self.link.judge(now_ns) {
-            Verdict::Cut => self.counters.dropped_by_cut(1),
+            Verdict::Cut => {
+                self.counters.dropped_by_cut(1);
+                self.tap.see(now_ns, Fate::Cut, frame);
+            }
             Verdict::Hold { due_ns } => match self.line.push(due_ns, frame) {
                 Ok(()) => self.counters.held(self.line.bytes()),
-                Err(_full) => self.counters.dropped_by_queue(),
+                Err(_full) => {
+                    self.counters.dropped_by_queue();
+                    self.tap.see(now_ns, Fate::Queue, frame);
+                }
             },
         }
     }
@@ -60,8 +70,10 @@ impl Lane {
         if write(&held.frame) {
             self.counters
                 .forwarded(self.line.size(&held.frame), now_ns - held.due_ns);
+            self.tap.see(now_ns, Fate::Departed, &held.frame);
         } else {
             self.counters.dropped_by_write();
+            self.tap.see(now_ns, Fate::Write, &held.frame);
         }
         true
     }
@@ -79,6 +91,7 @@ impl Lane {
     /// Begin a cut: what is in flight is destroyed.
     pub fn begin_cut(&mut self, kind: CutKind, now_ns: u64) {
         self.link.begin_cut(kind, now_ns);
+        self.tap.see_all(now_ns, Fate::Cut, self.line.frames());
         self.counters.dropped_by_cut(self.line.clear() as u64);
     }
 
@@ -87,12 +100,31 @@ impl Lane {
         self.link.heal(now_ns);
     }
 
+    /// Begin to keep copies of the first `snap_bytes` of each packet, or end it.
+    pub fn capture(&mut self, now_ns: u64, snap_bytes: Option<u32>) {
+        match snap_bytes {
+            Some(snap_bytes) => self.tap.open(now_ns, snap_bytes),
+            None => self.tap.close(),
+        }
+    }
+
+    /// Take away copies, of at most `most_bytes` of packets together.
+    pub fn take_captured(&mut self, now_ns: u64, most_bytes: u32) -> Taken {
+        self.tap.take(now_ns, most_bytes)
+    }
+
+    /// End a capture from which nobody takes any more.
+    pub fn forget_capture(&mut self, now_ns: u64) {
+        self.tap.close_if_forgotten(now_ns);
+    }
+
     /// The state for a report.
     pub fn status(&self) -> LinkStatus {
         LinkStatus {
             cut: self.link.cut(),
             last_cut_ns: self.link.last_cut_ns(),
             last_heal_ns: self.link.last_heal_ns(),
+            capturing: self.tap.is_open(),
             counters: self.counters.snapshot(self.line.packets() as u64, self.line.bytes()),
             ..LinkStatus::up(self.link.to(), self.link.conditions().clone())
         }
@@ -180,6 +212,42 @@ mod tests {
         let status = lane.status();
         assert_eq!((status.last_cut_ns, status.last_heal_ns), (Some(5), Some(1000)));
         assert_conserved(&status.counters);
+    }
+
+    #[test]
+    fn a_capture_sees_every_arrival_and_what_became_of_it() {
+        let mut lane = lane(10, 8);
+        lane.arrive(0, &0u32.to_ne_bytes());
+        lane.capture(0, Some(100));
+        assert!(lane.status().capturing);
+        lane.arrive(1, &1u32.to_ne_bytes());
+        lane.arrive(2, &2u32.to_ne_bytes());
+        assert_eq!(drain(&mut lane, 10), [0]);
+        lane.begin_cut(CutKind::Drop, 11);
+        lane.arrive(12, &3u32.to_ne_bytes());
+        lane.heal(13);
+        lane.arrive(14, &4u32.to_ne_bytes());
+        assert!(lane.release(24, |_| false));
+        let copies = lane.take_captured(30, u32::MAX).copies;
+        let number = |frame: &[u8]| u32::from_ne_bytes(frame.try_into().unwrap());
+        let seen: Vec<_> = copies
+            .iter()
+            .map(|copy| (copy.at_ns, copy.fate, number(&copy.frame)))
+            .collect();
+        let expected = [
+            (1, Fate::Arrived, 1),
+            (2, Fate::Arrived, 2),
+            (2, Fate::Queue, 2),
+            (10, Fate::Departed, 0),
+            (11, Fate::Cut, 1),
+            (12, Fate::Arrived, 3),
+            (12, Fate::Cut, 3),
+            (14, Fate::Arrived, 4),
+            (24, Fate::Write, 4),
+        ];
+        assert_eq!(seen, expected);
+        lane.capture(31, None);
+        assert!(!lane.status().capturing);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! destination ([`lane`]), judged there ([`link`]), held until it is due ([`delay_line`]) and written back
 //! unchanged; the kernel forwards it on. Orders come in as JSON lines ([`control`]).
 //!
-//! The crate refuses everything that is not packet mode. `link`, `delay_line`, `lane` and `counters` are pure:
+//! The crate refuses everything that is not packet mode. `link`, `delay_line`, `lane`, `tap` and `counters` are pure:
 //! time is an argument. All unsafe code is below `router`.
 
 pub mod control;
@@ -16,3 +16,4 @@ pub mod netlink;
 pub mod router;
 pub mod routes;
 pub mod sysctls;
+pub mod tap;

@@ -10,6 +10,7 @@ pub mod kernel;
 pub mod tun;
 
 use crate::lane::Lane;
+use crate::tap::Taken;
 use kernel::{Alarm, now_ns};
 use std::io::{self, Read, Write};
 use std::net::Ipv4Addr;
@@ -40,6 +41,16 @@ pub enum LaneOrder {
     },
     /// End a cut.
     Heal,
+    /// Begin to keep copies of the first bytes of each packet (`None`: end it).
+    Capture {
+        /// How many bytes.
+        snap_bytes: Option<u32>,
+    },
+    /// Take away copies.
+    TakeCaptured {
+        /// Most bytes of packets, but at least one packet.
+        most_bytes: u32,
+    },
 }
 
 /// A question to the data path, with an order where one is given.
@@ -60,6 +71,8 @@ pub struct Snapshot {
     pub dropped_no_link: u64,
     /// Outgoing links.
     pub links: Vec<LinkStatus>,
+    /// Copies, where the request took some.
+    pub captured: Option<Taken>,
 }
 
 /// The relay has no link to there.
@@ -149,6 +162,8 @@ impl Router {
 
     fn obey(&mut self, order: Option<(String, LaneOrder)>) -> Result<Snapshot, UnknownLink> {
         let now = now_ns();
+        let mut captured = None;
+        self.lanes.iter_mut().for_each(|lane| lane.forget_capture(now));
         if let Some((to, order)) = order {
             let Some(lane) = self.lanes.iter_mut().find(|lane| lane.to() == to) else {
                 let known = self.lanes.iter().map(Lane::to).collect::<Vec<_>>().join(", ");
@@ -158,12 +173,15 @@ impl Router {
                 LaneOrder::Set { conditions } => lane.set(*conditions),
                 LaneOrder::Cut { kind } => lane.begin_cut(kind, now),
                 LaneOrder::Heal => lane.heal(now),
+                LaneOrder::Capture { snap_bytes } => lane.capture(now, snap_bytes),
+                LaneOrder::TakeCaptured { most_bytes } => captured = Some(lane.take_captured(now, most_bytes)),
             }
         }
         Ok(Snapshot {
             now_ns: now,
             dropped_no_link: self.dropped_no_link,
             links: self.lanes.iter().map(Lane::status).collect(),
+            captured,
         })
     }
 
