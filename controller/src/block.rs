@@ -318,6 +318,7 @@ async fn put_back(block: Block, scene: &mut Scene<'_>, found: &AsFound) -> Resul
 
 async fn body(block: Block, scene: &mut Scene<'_>, found: &AsFound) -> Result<(), BlockError> {
     let links = scene.links().await?;
+    scene.link_changed(&links)?;
     scene.link_seen("start", links)?;
     match block {
         Block::VisibilityLag => visibility_lag::measure(scene, found).await,

@@ -119,7 +119,7 @@ pub enum What {
         /// Sending datacenter.
         from: String,
         /// State and counters.
-        status: LinkStatus,
+        status: Box<LinkStatus>,
     },
     /// What was asked of a directed link from then on, as the relay confirmed it.
     LinkChanged {

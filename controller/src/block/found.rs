@@ -144,7 +144,8 @@ impl AsFound {
             return Ok(());
         }
         for (link, delay_ns) in links.iter().zip(self.delays_ns) {
-            scene.lab.set_delay(&link.from, &link.to, delay_ns).await?;
+            let changed = scene.lab.set_delay(&link.from, &link.to, delay_ns).await?;
+            scene.link_changed(&[changed])?;
         }
         let link = scene.cast.link();
         scene.fault(format!("set {link} as it was found"))

@@ -296,7 +296,7 @@ fn cut_of<'a>(rows: &Rows<'a>, row: &str) -> Option<&'a LinkStatus> {
     rows.history.events.iter().find_map(|event| match &event.what {
         What::LinkSeen {
             block, row: of, status, ..
-        } if *block == rows.block && of == row && status.cut.is_some() => Some(status),
+        } if *block == rows.block && of == row && status.cut.is_some() => Some(status.as_ref()),
         _ => None,
     })
 }

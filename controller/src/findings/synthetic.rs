@@ -124,12 +124,12 @@ impl Story {
             block: self.block,
             row: row.to_owned(),
             from: "dc1".to_owned(),
-            status: LinkStatus {
+            status: Box::new(LinkStatus {
                 cut: cut_at_ms.map(|_| CutKind::Drop),
                 last_cut_ns: cut_at_ms.map(|ms| ms * MS),
                 counters,
                 ..LinkStatus::up("dc2", wire::Conditions::delay(20 * MS))
-            },
+            }),
         });
         self
     }

@@ -3,7 +3,7 @@
 
 use super::{Lab, LabError};
 use crate::names::DatacenterName;
-use wire::{CutKind, LinkStatus, RelayOrder, RelayStatus};
+use wire::{CutKind, LinkStatus, Path, RelayOrder, RelayStatus};
 
 /// State of a directed link, with the clock of the relay that told it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub struct LinkSeen {
     pub to: DatacenterName,
     /// The relay's clock when it answered.
     pub now_ns: u64,
+    /// Which way packets take through that relay.
+    pub path: Path,
     /// State and counters.
     pub status: LinkStatus,
 }
@@ -123,13 +125,16 @@ impl Lab {
         if !self.plan.links.iter().any(|link| link.from == *from && link.to == *to) {
             return Err(self.no_link(from, to));
         }
-        let RelayStatus { now_ns, links, .. } = self.relay(from).order(order).await?;
+        let RelayStatus {
+            now_ns, path, links, ..
+        } = self.relay(from).order(order).await?;
         let status = links.into_iter().find(|link| link.to == to.as_str());
         let status = status.ok_or_else(|| self.no_link(from, to))?;
         Ok(LinkSeen {
             from: from.clone(),
             to: to.clone(),
             now_ns,
+            path,
             status,
         })
     }

@@ -57,11 +57,11 @@ fn link_seen() -> What {
         block: 7,
         row: "after".into(),
         from: "dc1".into(),
-        status: LinkStatus {
+        status: Box::new(LinkStatus {
             cut: Some(wire::CutKind::Drop),
             last_cut_ns: Some(5),
             ..LinkStatus::up("dc2", wire::Conditions::delay(20_000_000))
-        },
+        }),
     }
 }
 

@@ -71,9 +71,9 @@ impl Distance {
 impl Scene<'_> {
     /// Gives both directions of the link the same delay.
     pub async fn set_delay(&mut self, delay_ns: u64) -> Result<(), BlockError> {
-        self.lab
-            .set_delay_both(&self.cast.home, &self.cast.away, delay_ns)
-            .await?;
+        let (home, away) = (&self.cast.home, &self.cast.away);
+        let changed = self.lab.set_delay_both(home, away, delay_ns).await?;
+        self.link_changed(&changed)?;
         self.fault(format!("set {} delay={}", self.cast.link(), row::time(delay_ns)))
     }
 
@@ -81,6 +81,7 @@ impl Scene<'_> {
     pub async fn cut(&mut self, row: &str) -> Result<(), BlockError> {
         let kind = CutKind::Drop;
         let seen = self.lab.cut_both(&self.cast.home, &self.cast.away, kind).await?;
+        self.link_changed(&seen)?;
         self.fault(format!("cut {} drop", self.cast.link()))?;
         self.link_seen(row, seen)
     }
@@ -88,6 +89,7 @@ impl Scene<'_> {
     /// Heals both directions.
     pub async fn heal(&mut self, row: &str) -> Result<(), BlockError> {
         let seen = self.lab.heal_both(&self.cast.home, &self.cast.away).await?;
+        self.link_changed(&seen)?;
         self.fault(format!("heal {}", self.cast.link()))?;
         self.link_seen(row, seen)
     }
@@ -98,6 +100,23 @@ impl Scene<'_> {
             block: self.block,
             fault,
         })
+    }
+
+    /// Records what is asked of directed links from now on: after every change, and where a block begins.
+    pub fn link_changed(&mut self, seen: &[LinkSeen]) -> Result<(), BlockError> {
+        for link in seen {
+            self.write(What::LinkChanged {
+                block: self.block,
+                from: link.from.to_string(),
+                to: link.to.to_string(),
+                at_ns: link.now_ns,
+                delay_ns: link.status.conditions.delay_ns,
+                cut: link.status.cut,
+                frozen: link.status.frozen,
+                path: link.path,
+            })?;
+        }
+        Ok(())
     }
 
     /// State of both directions now, outward first.
@@ -114,7 +133,7 @@ impl Scene<'_> {
                 block: self.block,
                 row: row.to_owned(),
                 from: link.from.to_string(),
-                status: link.status,
+                status: Box::new(link.status),
             })?;
         }
         Ok(())
