@@ -14,7 +14,7 @@ mod seen;
 
 pub use engines::Engines;
 pub use find::{Found, attach, choose, find, labels_of, labs};
-pub use links::LinkSeen;
+pub use links::{LinkSeen, Played};
 pub use lower::{Left, Lowered, sweep};
 pub use raise::{raise, raise_on_free_subnets};
 pub use seen::{NodeSeen, ReplicaSeen, ServerState};

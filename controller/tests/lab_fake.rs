@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use testbed::cli::{Color, Format, ReleaseArg};
@@ -17,12 +16,12 @@ use testbed::names::{DatacenterName, Kind, LabName};
 use testbed::plan::{self, Images, Plan};
 use testbed::progress::Progress;
 use testbed::stop::{Signal, Stop};
-use wire::CutKind;
+use wire::{Conditions, CutKind, Loss, Path};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn plan_of(lab: &str, taken: &[ipnet::Ipv4Net]) -> Plan {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../topologies/two-dc.yaml");
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../topologies/two-dc.yaml");
     let source = source::read(&file, Format::Text, Color::Never).unwrap();
     let images = Images {
         relay: "testbed/relay:0".to_owned(),
@@ -326,6 +325,34 @@ async fn an_attached_lab_has_the_plan_and_the_links_of_the_one_that_was_raised()
     assert_eq!(again.servers(), []);
     again.wait_ready(LIMIT).await.unwrap();
     assert_eq!(again.servers(), lab.servers());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_a_link_leaves_its_other_conditions_and_the_other_direction() {
+    let fake = Fake::new();
+    let lab = raised(&fake, plan_of("one", &[])).await;
+    let (one, other) = (dc("dc1"), dc("dc2"));
+    let lossy = Conditions {
+        loss: Some(Loss {
+            ppm: 10_000,
+            burst_milli: 1000,
+        }),
+        ..Conditions::delay(3)
+    };
+    lab.set(&one, &other, &lossy, false).await.unwrap();
+    let changed = lab.set_delay(&one, &other, 5).await.unwrap().status.conditions;
+    assert_eq!(changed, Conditions { delay_ns: 5, ..lossy });
+    let back = lab.link(&other, &one).await.unwrap().status.conditions;
+    assert_eq!(back, Conditions::delay(20_000_000));
+    assert!(lab.freeze(&one, &other).await.unwrap().status.frozen);
+    assert!(!lab.link(&other, &one).await.unwrap().status.frozen);
+    let both = lab.freeze_both(&one, &other).await.unwrap();
+    assert!(both.iter().all(|link| link.status.frozen));
+    let both = lab.thaw_both(&one, &other).await.unwrap();
+    assert!(both.iter().all(|link| !link.status.frozen));
+    lab.set_path(Path::Kernel).await.unwrap();
+    let links = lab.links().await.unwrap();
+    assert!(links.iter().all(|link| link.path == Path::Kernel), "all relays take it");
 }
 
 #[tokio::test(start_paused = true)]

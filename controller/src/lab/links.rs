@@ -1,9 +1,18 @@
-//! Conditions of a lab's links while it is up. A link is directed and belongs to the relay of its sending side; `both`
-//! variants order the two relays at one instant.
+//! Links of a lab while it is up: their conditions and state. A link is directed and belongs to the relay of its sending
+//! side; `both` variants order the two relays at one instant.
+//!
+//! In stream mode a relay applies the opposite direction too, to the connections that it terminates. What changes one
+//! direction is therefore told to the relay of the other (`mirror`); outside stream mode it is told when that begins.
+
+mod faults;
+mod path;
+mod play;
+
+pub use play::Played;
 
 use super::{Lab, LabError};
 use crate::names::DatacenterName;
-use wire::{CutKind, LinkStatus, Path, RelayOrder, RelayStatus};
+use wire::{Conditions, LinkStatus, Path, RelayOrder, RelayStatus};
 
 /// State of a directed link, with the clock of the relay that told it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,13 +23,33 @@ pub struct LinkSeen {
     pub to: DatacenterName,
     /// The relay's clock when it answered.
     pub now_ns: u64,
-    /// Which way packets take through that relay.
+    /// The way of packets through that relay.
     pub path: Path,
     /// State and counters.
     pub status: LinkStatus,
 }
 
 impl Lab {
+    /// Sets all conditions of the link from `from` to `to`, for packets that arrive from now on. What is in flight keeps its
+    /// deadline, or with `flush` is delivered at once.
+    ///
+    /// # Errors
+    /// There is no such link, or its relay failed.
+    pub async fn set(
+        &self,
+        from: &DatacenterName,
+        to: &DatacenterName,
+        conditions: &Conditions,
+        flush: bool,
+    ) -> Result<LinkSeen, LabError> {
+        let order = RelayOrder::Set {
+            to: to.to_string(),
+            conditions: conditions.clone(),
+            flush,
+        };
+        self.change_link(from, to, order).await
+    }
+
     /// Sets the one-way delay from `from` to `to`, for packets that arrive from now on; other conditions stay.
     ///
     /// # Errors
@@ -31,14 +60,11 @@ impl Lab {
         to: &DatacenterName,
         delay_ns: u64,
     ) -> Result<LinkSeen, LabError> {
-        let mut conditions = self.link(from, to).await?.status.conditions;
-        conditions.delay_ns = delay_ns;
-        let order = RelayOrder::Set {
-            to: to.to_string(),
-            conditions,
-            flush: false,
+        let conditions = Conditions {
+            delay_ns,
+            ..self.link(from, to).await?.status.conditions
         };
-        self.order_link(from, to, order).await
+        self.set(from, to, &conditions, false).await
     }
 
     /// Sets the one-way delay of both directions.
@@ -55,47 +81,6 @@ impl Lab {
             self.set_delay(one, other, delay_ns),
             self.set_delay(other, one, delay_ns)
         );
-        Ok([there?, back?])
-    }
-
-    /// Cuts the link from `from` to `to`; what is in flight is destroyed.
-    ///
-    /// # Errors
-    /// There is no such link, or its relay failed.
-    pub async fn cut(&self, from: &DatacenterName, to: &DatacenterName, kind: CutKind) -> Result<LinkSeen, LabError> {
-        let far = to.to_string();
-        self.order_link(from, to, RelayOrder::Cut { to: far, kind }).await
-    }
-
-    /// Cuts both directions.
-    ///
-    /// # Errors
-    /// There is no such link, or a relay failed; the other direction was still ordered.
-    pub async fn cut_both(
-        &self,
-        one: &DatacenterName,
-        other: &DatacenterName,
-        kind: CutKind,
-    ) -> Result<[LinkSeen; 2], LabError> {
-        let (there, back) = tokio::join!(self.cut(one, other, kind), self.cut(other, one, kind));
-        Ok([there?, back?])
-    }
-
-    /// Ends a cut of the link from `from` to `to`.
-    ///
-    /// # Errors
-    /// There is no such link, or its relay failed.
-    pub async fn heal(&self, from: &DatacenterName, to: &DatacenterName) -> Result<LinkSeen, LabError> {
-        let far = to.to_string();
-        self.order_link(from, to, RelayOrder::Heal { to: far }).await
-    }
-
-    /// Ends a cut of both directions.
-    ///
-    /// # Errors
-    /// There is no such link, or a relay failed; the other direction was still ordered.
-    pub async fn heal_both(&self, one: &DatacenterName, other: &DatacenterName) -> Result<[LinkSeen; 2], LabError> {
-        let (there, back) = tokio::join!(self.heal(one, other), self.heal(other, one));
         Ok([there?, back?])
     }
 
@@ -116,18 +101,46 @@ impl Lab {
         futures_util::future::try_join_all(asked).await
     }
 
+    /// Gives an order that changes a link, and tells the opposite relay in stream mode.
+    async fn change_link(
+        &self,
+        from: &DatacenterName,
+        to: &DatacenterName,
+        order: RelayOrder,
+    ) -> Result<LinkSeen, LabError> {
+        let seen = self.order_link(from, to, order).await?;
+        if matches!(seen.path, Path::Stream(_)) {
+            self.mirror(&seen).await?;
+        }
+        Ok(seen)
+    }
+
+    /// The same for both directions at one instant.
+    async fn change_both(
+        &self,
+        (one, other): (&DatacenterName, &DatacenterName),
+        order: impl Fn(String) -> RelayOrder,
+    ) -> Result<[LinkSeen; 2], LabError> {
+        let (there, back) = tokio::join!(
+            self.change_link(one, other, order(other.to_string())),
+            self.change_link(other, one, order(one.to_string()))
+        );
+        Ok([there?, back?])
+    }
+
     async fn order_link(
         &self,
         from: &DatacenterName,
         to: &DatacenterName,
         order: RelayOrder,
     ) -> Result<LinkSeen, LabError> {
-        if !self.plan.links.iter().any(|link| link.from == *from && link.to == *to) {
+        if !self.has_link(from, to) {
             return Err(self.no_link(from, to));
         }
+        let status = self.relay(from).order(order).await?;
         let RelayStatus {
             now_ns, path, links, ..
-        } = self.relay(from).order(order).await?;
+        } = status;
         let status = links.into_iter().find(|link| link.to == to.as_str());
         let status = status.ok_or_else(|| self.no_link(from, to))?;
         Ok(LinkSeen {
@@ -137,6 +150,10 @@ impl Lab {
             path,
             status,
         })
+    }
+
+    fn has_link(&self, from: &DatacenterName, to: &DatacenterName) -> bool {
+        self.plan.links.iter().any(|link| link.from == *from && link.to == *to)
     }
 
     fn no_link(&self, from: &DatacenterName, to: &DatacenterName) -> LabError {

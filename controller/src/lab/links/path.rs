@@ -1,0 +1,48 @@
+//! The way of packets through the relays. A lab has one: all relays take the same.
+
+use super::LinkSeen;
+use crate::lab::{Lab, LabError};
+use futures_util::future::{join_all, try_join_all};
+use wire::{Mirror, Path, RelayOrder};
+
+impl Lab {
+    /// Gives all relays the same path. Before stream mode begins, every relay learns the state of the opposite directions.
+    /// New settings of stream mode hold for new connections.
+    ///
+    /// # Errors
+    /// A relay failed; the others were still ordered.
+    pub async fn set_path(&self, path: Path) -> Result<(), LabError> {
+        if matches!(path, Path::Stream(_)) {
+            self.mirror_all().await?;
+        }
+        let relays = self.relays.values();
+        let ordered = relays.map(|relay| relay.order(RelayOrder::SetPath { path }));
+        for outcome in join_all(ordered).await {
+            outcome?;
+        }
+        Ok(())
+    }
+
+    /// Tells every relay the state of the directions that lead to it. Changes of a link in stream mode do that by themselves;
+    /// a schedule does not.
+    ///
+    /// # Errors
+    /// A relay failed.
+    pub async fn mirror_all(&self) -> Result<(), LabError> {
+        let links = self.links().await?;
+        try_join_all(links.iter().map(|seen| self.mirror(seen))).await?;
+        Ok(())
+    }
+
+    /// Tells the relay at the far end of a link in which state that is.
+    pub(super) async fn mirror(&self, seen: &LinkSeen) -> Result<(), LabError> {
+        let mirror = Mirror {
+            delay_ns: seen.status.conditions.delay_ns,
+            cut: seen.status.cut,
+            frozen: seen.status.frozen,
+        };
+        let to = seen.from.to_string();
+        self.relay(&seen.to).order(RelayOrder::Mirror { to, mirror }).await?;
+        Ok(())
+    }
+}
