@@ -4,16 +4,20 @@
 //! through its channel, so neither a flood of orders nor a reader that went away can stall a packet. The end of
 //! the input ends the control and not the relay.
 
+use crate::capture::told;
 use crate::router::kernel::Alarm;
 use crate::router::tun::{StatisticsError, dropped_unread};
 use crate::router::{LaneOrder, Request, Snapshot, UnknownLink};
 use crate::routes::{Routes, RoutesError};
 use std::io::{self, BufRead, Read, Write};
 use std::sync::mpsc::{Sender, channel};
-use wire::{Conditions, CutKind, FromRelay, Path, RelayAnswer, RelayOrder, RelayStatus, ToRelay};
+use wire::{Captured, Conditions, CutKind, FromRelay, Path, RelayAnswer, RelayOrder, RelayStatus, ToRelay};
 
 /// Longest line; an order is two hundred bytes.
 const LINE_MAX: u64 = 64 * 1024;
+/// Most bytes of packets in one answer, whatever is asked for: the answer is at most five times as long where all packets
+/// are small, and while it is written no other order is answered.
+const CAPTURED_MAX: u32 = 4 << 20;
 
 /// An order was not carried out.
 #[derive(Debug, thiserror::Error)]
@@ -27,9 +31,15 @@ pub enum OrderError {
     /// The device's own counters could not be read.
     #[error("failed to {0}")]
     Statistics(#[from] StatisticsError),
+    /// Somebody else captures.
+    #[error("capture the link to `{0}`: a capture is going on; one whose command was killed ends within ten seconds")]
+    Capturing(String),
+    /// Nobody captures.
+    #[error("take what was captured on the link to `{0}`: no capture is going on, or it was forgotten for ten seconds")]
+    NotCapturing(String),
     /// This relay cannot do that.
     #[error("this relay cannot carry out {0:?}")]
-    Unsupported(RelayOrder),
+    Unsupported(Box<RelayOrder>),
     /// The data path has ended; the relay is about to.
     #[error("the data path has ended")]
     Ended,
@@ -73,8 +83,34 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// Carry out an order and report the state right after it.
-    pub fn obey(&mut self, order: RelayOrder) -> Result<RelayStatus, OrderError> {
+    /// Carry out an order; the answer is the state right after it, or what was captured.
+    pub fn obey(&mut self, order: RelayOrder) -> Result<RelayAnswer, OrderError> {
+        match order {
+            RelayOrder::TakeCapture { to, most_bytes } => self.take_captured(to, most_bytes).map(RelayAnswer::Captured),
+            order => Ok(RelayAnswer::Status(Box::new(self.change(order)?))),
+        }
+    }
+
+    fn take_captured(&self, to: String, most_bytes: u32) -> Result<Captured, OrderError> {
+        let most_bytes = most_bytes.min(CAPTURED_MAX);
+        let snapshot = self
+            .wire
+            .ask(Some((to.clone(), LaneOrder::TakeCaptured { most_bytes })))?;
+        if !snapshot.is_capturing(&to) {
+            return Err(OrderError::NotCapturing(to));
+        }
+        Ok(told(snapshot.captured.unwrap_or_default()))
+    }
+
+    /// Begin or end a capture. Orders are obeyed one after the other, so that nothing comes between look and order.
+    fn capture(&self, to: String, snap_bytes: Option<u32>) -> Result<Snapshot, OrderError> {
+        if snap_bytes.is_some() && self.wire.ask(None)?.is_capturing(&to) {
+            return Err(OrderError::Capturing(to));
+        }
+        self.wire.ask(Some((to, LaneOrder::Capture { snap_bytes })))
+    }
+
+    fn change(&mut self, order: RelayOrder) -> Result<RelayStatus, OrderError> {
         let snapshot = match order {
             RelayOrder::Show => self.wire.ask(None),
             RelayOrder::Set {
@@ -96,7 +132,8 @@ impl Desk {
                 self.routes.set_path(path)?;
                 self.wire.ask(None)
             }
-            other => return Err(OrderError::Unsupported(other)),
+            RelayOrder::Capture { to, snap_bytes } => self.capture(to, snap_bytes),
+            other => return Err(OrderError::Unsupported(Box::new(other))),
         }?;
         Ok(RelayStatus {
             datacenter: self.datacenter.clone(),
@@ -119,7 +156,7 @@ impl Desk {
 pub fn serve(
     input: &mut impl BufRead,
     output: &mut impl Write,
-    mut obey: impl FnMut(RelayOrder) -> Result<RelayStatus, OrderError>,
+    mut obey: impl FnMut(RelayOrder) -> Result<RelayAnswer, OrderError>,
 ) -> io::Result<()> {
     let mut line = Vec::new();
     loop {
@@ -136,9 +173,7 @@ pub fn serve(
             match serde_json::from_slice::<ToRelay>(&line) {
                 Ok(ToRelay { id, order }) => FromRelay {
                     id,
-                    result: obey(order)
-                        .map(|status| RelayAnswer::Status(Box::new(status)))
-                        .map_err(|error| error.to_string()),
+                    result: obey(order).map_err(|error| error.to_string()),
                 },
                 Err(error) => refusal(format!("not an order: {error}")),
             }
@@ -178,8 +213,8 @@ fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn status() -> RelayStatus {
-        RelayStatus {
+    fn status() -> RelayAnswer {
+        RelayAnswer::Status(Box::new(RelayStatus {
             datacenter: "dc1".into(),
             version: "0".into(),
             now_ns: 2,
@@ -192,7 +227,7 @@ mod tests {
             dropped_no_link: 0,
             dropped_unread: 0,
             links: Vec::new(),
-        }
+        }))
     }
 
     fn answers(input: &str) -> Vec<FromRelay> {
@@ -215,7 +250,7 @@ mod tests {
     fn each_order_is_answered_under_its_own_id() {
         let answers = answers("{\"id\":7,\"order\":\"show\"}\n{\"id\":9,\"order\":\"show\"}\n");
         assert_eq!(answers.iter().map(|answer| answer.id).collect::<Vec<_>>(), [7, 9]);
-        assert_eq!(answers[0].result, Ok(RelayAnswer::Status(Box::new(status()))));
+        assert_eq!(answers[0].result, Ok(status()));
     }
 
     #[test]

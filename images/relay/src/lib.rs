@@ -7,6 +7,7 @@
 //! The crate refuses everything that is not packet mode. `link`, `delay_line`, `lane`, `tap` and `counters` are pure:
 //! time is an argument. All unsafe code is below `router`.
 
+pub mod capture;
 pub mod control;
 pub mod counters;
 pub mod delay_line;

@@ -75,6 +75,13 @@ pub struct Snapshot {
     pub captured: Option<Taken>,
 }
 
+impl Snapshot {
+    /// Whether copies of the packets to `to` are kept.
+    pub fn is_capturing(&self, to: &str) -> bool {
+        self.links.iter().any(|link| link.to == to && link.capturing)
+    }
+}
+
 /// The relay has no link to there.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no link leads to `{to}`; the links lead to: {known}")]

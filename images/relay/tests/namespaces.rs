@@ -8,6 +8,8 @@
     reason = "clippy sees tests only where they carry the attribute, not what they call"
 )]
 
+#[path = "namespaces/capture.rs"]
+mod capture;
 #[path = "namespaces/lab.rs"]
 mod lab;
 

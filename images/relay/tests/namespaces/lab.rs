@@ -254,15 +254,20 @@ impl Relay {
 
     /// Carry out an order; it must succeed.
     pub fn obey(&mut self, order: RelayOrder) -> RelayStatus {
+        match self.ask(order).expect("the order is carried out") {
+            RelayAnswer::Status(status) => *status,
+            RelayAnswer::Captured(_) => panic!("no status"),
+        }
+    }
+
+    /// The answer to an order, or why it was refused.
+    pub fn ask(&mut self, order: RelayOrder) -> Result<RelayAnswer, String> {
         self.last_id += 1;
         let id = self.last_id;
         self.say(&serde_json::to_string(&ToRelay { id, order }).expect("an order can be written"));
         let answer = self.hear();
         assert_eq!(answer.id, id);
-        match answer.result.expect("the order is carried out") {
-            RelayAnswer::Status(status) => *status,
-            RelayAnswer::Captured(_) => panic!("no status"),
-        }
+        answer.result
     }
 
     /// State of the only link.
