@@ -56,6 +56,8 @@ pub enum Cause {
     Noise,
     /// Too few samples, a failed step, a missing event.
     Incomplete,
+    /// The instrument was not what it was told to be: numbers that it gave mean nothing.
+    Instrument,
 }
 
 /// What is claimed.

@@ -2,6 +2,10 @@
 //!
 //! One event is one JSON line. Events are only ever added; a newer version may add kinds and optional fields.
 
+mod watch;
+
+pub use watch::{Beacon, BeaconTimes, Calibrated, HostSeen, ProbeSeen, RelayLost, RelaySeen, Watched};
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wire::{CutKind, LinkStatus, Path, Sample, Written};
@@ -140,6 +144,25 @@ pub enum What {
         frozen: bool,
         /// Which way packets take.
         path: Path,
+    },
+    /// A link measured before a block.
+    Calibrated(Calibrated),
+    /// What a probe and its host cost by themselves.
+    ProbeSeen(ProbeSeen),
+    /// Processor time of a host.
+    HostSeen(HostSeen),
+    /// State of a relay.
+    RelaySeen(Box<RelaySeen>),
+    /// A relay that did not answer.
+    RelayLost(RelayLost),
+    /// Beacons of a link during a block.
+    Watched(Watched),
+    /// No beacons were sent during a block.
+    Unwatched {
+        /// Number of the block.
+        block: BlockNumber,
+        /// Why.
+        reason: String,
     },
     /// A link was changed, cut or healed.
     Fault {
