@@ -32,7 +32,10 @@ fn cost_ns(bytes: usize, in_flight: u64) -> f64 {
         network: Ipv4Addr::new(198, 18, 1, 0),
         prefix_len: 24,
         via: Ipv4Addr::new(198, 18, 255, 3),
-        conditions: wire::Conditions::delay(in_flight),
+        conditions: wire::Conditions {
+            rate_bits_per_s: None,
+            ..wire::Conditions::delay(in_flight)
+        },
     };
     let mut lane = Lane::new(&config, u64::MAX, 10);
     let frame = vec![7; bytes];

@@ -5,16 +5,18 @@
 //! the input ends the control and not the relay.
 
 use crate::capture::told;
+use crate::check::{self, ConditionsError};
+use crate::lane::Change;
 use crate::router::kernel::Alarm;
 use crate::router::tun::{StatisticsError, dropped_unread};
 use crate::router::{LaneOrder, Request, Snapshot, UnknownLink};
 use crate::routes::{Routes, RoutesError};
 use std::io::{self, BufRead, Read, Write};
 use std::sync::mpsc::{Sender, channel};
-use wire::{Captured, Conditions, CutKind, FromRelay, Path, RelayAnswer, RelayOrder, RelayStatus, ToRelay};
+use wire::{Captured, CutKind, FromRelay, Path, RelayAnswer, RelayOrder, RelayStatus, ToRelay};
 
-/// Longest line; an order is two hundred bytes.
-const LINE_MAX: u64 = 64 * 1024;
+/// Longest line. An order is two hundred bytes, but for a table of jitter.
+const LINE_MAX: u64 = 256 * 1024;
 /// Most bytes of packets in one answer, whatever is asked for: the answer is at most five times as long where all packets
 /// are small, and while it is written no other order is answered.
 const CAPTURED_MAX: u32 = 4 << 20;
@@ -31,6 +33,9 @@ pub enum OrderError {
     /// The device's own counters could not be read.
     #[error("failed to {0}")]
     Statistics(#[from] StatisticsError),
+    /// Such conditions have no meaning.
+    #[error(transparent)]
+    Conditions(#[from] ConditionsError),
     /// Somebody else captures.
     #[error("capture the link to `{0}`: a capture is going on; one whose command was killed ends within ten seconds")]
     Capturing(String),
@@ -61,6 +66,10 @@ impl Wire {
             .map_err(|_| OrderError::Ended)?;
         self.alarm.ring();
         Ok(answers.recv().map_err(|_| OrderError::Ended)??)
+    }
+
+    fn change(&self, to: String, change: Change) -> Result<Snapshot, OrderError> {
+        self.ask(Some((to, LaneOrder::Change(change))))
     }
 }
 
@@ -111,21 +120,20 @@ impl Desk {
     }
 
     fn change(&mut self, order: RelayOrder) -> Result<RelayStatus, OrderError> {
+        if !able(&order) {
+            return Err(OrderError::Unsupported(Box::new(order)));
+        }
         let snapshot = match order {
             RelayOrder::Show => self.wire.ask(None),
-            RelayOrder::Set {
-                to,
-                conditions,
-                flush: false,
-            } if conditions == Conditions::delay(conditions.delay_ns) => {
+            RelayOrder::Set { to, conditions, flush } => {
+                check::conditions(&conditions)?;
                 let conditions = Box::new(conditions);
-                self.wire.ask(Some((to, LaneOrder::Set { conditions })))
+                self.wire.change(to, Change::Set { conditions, flush })
             }
-            RelayOrder::Cut {
-                to,
-                kind: CutKind::Drop,
-            } => self.wire.ask(Some((to, LaneOrder::Cut { kind: CutKind::Drop }))),
-            RelayOrder::Heal { to } => self.wire.ask(Some((to, LaneOrder::Heal))),
+            RelayOrder::Cut { to, kind } => self.wire.change(to, Change::Cut { kind }),
+            RelayOrder::Heal { to } => self.wire.change(to, Change::Heal),
+            RelayOrder::Freeze { to } => self.wire.change(to, Change::Freeze),
+            RelayOrder::Thaw { to } => self.wire.change(to, Change::Thaw),
             RelayOrder::SetPath {
                 path: path @ (Path::Tun | Path::Kernel),
             } => {
@@ -149,6 +157,15 @@ impl Desk {
             dropped_unread: dropped_unread(self.device)?,
             links: snapshot.links,
         })
+    }
+}
+
+/// Not yet: what is per packet, and resets.
+fn able(order: &RelayOrder) -> bool {
+    match order {
+        RelayOrder::Set { conditions, .. } => !conditions.per_packet() && conditions.jitter.is_none(),
+        RelayOrder::Cut { kind, .. } => *kind == CutKind::Drop,
+        _ => true,
     }
 }
 
@@ -279,7 +296,7 @@ mod tests {
         let input = format!("{}\n{{\"id\":7,\"order\":\"show\"}}\n", "x".repeat(300_000));
         let answers = answers(&input);
         assert_eq!(answers.iter().map(|answer| answer.id).collect::<Vec<_>>(), [0, 7]);
-        assert_eq!(answers[0].result, Err("line longer than 65536 bytes".into()));
+        assert_eq!(answers[0].result, Err("line longer than 262144 bytes".into()));
     }
 
     #[test]

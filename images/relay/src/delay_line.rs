@@ -41,10 +41,14 @@ impl DelayLine {
         }
     }
 
+    /// Whether a copy of `frame` may be held too.
+    pub fn has_room(&self, frame: &[u8]) -> bool {
+        self.bytes + self.size(frame) <= self.limit_bytes
+    }
+
     /// Append a copy of `frame`, due at `due_ns` or with the packet before it, whichever is later.
     pub fn push(&mut self, due_ns: u64, frame: &[u8]) -> Result<(), Full> {
-        let bytes = self.bytes + self.size(frame);
-        if bytes > self.limit_bytes {
+        if !self.has_room(frame) {
             return Err(Full);
         }
         let previous = self.queue.back().map_or(0, |held| held.due_ns);
@@ -52,7 +56,7 @@ impl DelayLine {
             due_ns: due_ns.max(previous),
             frame: frame.into(),
         });
-        self.bytes = bytes;
+        self.bytes += self.size(frame);
         Ok(())
     }
 
@@ -69,6 +73,13 @@ impl DelayLine {
     /// When the first packet is due.
     pub fn next_due_ns(&self) -> Option<u64> {
         self.queue.front().map(|held| held.due_ns)
+    }
+
+    /// Make everything due at `now_ns` that would be due later, its order kept.
+    pub fn hurry(&mut self, now_ns: u64) {
+        for held in &mut self.queue {
+            held.due_ns = held.due_ns.min(now_ns);
+        }
     }
 
     /// Destroy everything in flight; returns the number of packets.
@@ -189,5 +200,19 @@ mod tests {
         line.pop(10).unwrap();
         line.push(20, &[3]).unwrap();
         assert_eq!(line.next_due_ns(), Some(20));
+    }
+
+    #[test]
+    fn what_is_hurried_is_due_at_once_and_delays_nobody_after_it() {
+        let mut line = DelayLine::new(1000, 0);
+        for (due_ns, i) in [(100, 1), (200, 2), (300, 3)] {
+            line.push(due_ns, &[i]).unwrap();
+        }
+        line.hurry(150);
+        line.push(160, &[4]).unwrap();
+        let due: Vec<_> = std::iter::from_fn(|| line.pop(1000))
+            .map(|held| (held.due_ns, held.frame[0]))
+            .collect();
+        assert_eq!(due, [(100, 1), (150, 2), (150, 3), (160, 4)]);
     }
 }

@@ -4,16 +4,18 @@
 //! destination ([`lane`]), judged there ([`link`]), held until it is due ([`delay_line`]) and written back
 //! unchanged; the kernel forwards it on. Orders come in as JSON lines ([`control`]).
 //!
-//! The crate refuses everything that is not packet mode. `link`, `delay_line`, `lane`, `tap` and `counters` are pure:
-//! time is an argument. All unsafe code is below `router`.
+//! The crate refuses everything that is not packet mode. Everything but `control`, `netlink`, `router`, `routes` and
+//! `sysctls` is pure: time is an argument. All unsafe code is below `router`.
 
 pub mod capture;
+pub mod check;
 pub mod control;
 pub mod counters;
 pub mod delay_line;
 pub mod lane;
 pub mod link;
 pub mod netlink;
+pub mod rate;
 pub mod router;
 pub mod routes;
 pub mod sysctls;

@@ -1,9 +1,10 @@
 //! A directed link: which destinations it leads to, its conditions, and its verdict on an arriving packet.
 //!
-//! Pure: time is an argument and nothing is stored about packets, so a verdict depends only on the conditions
-//! in force when the packet arrives. A changed delay therefore never touches what is already in flight; a cut
-//! does, but destroying what is held is the lane's work.
+//! Pure: time is an argument, and of packets nothing is stored but when the last of them has passed the bottleneck. A
+//! verdict depends on the conditions in force when the packet arrives, so a changed delay never touches what is
+//! already in flight; a cut does, but destroying what is held is the lane's work, and so is keeping it while frozen.
 
+use crate::rate::{Bottleneck, Full};
 use std::net::Ipv4Addr;
 use wire::{Conditions, CutKind, RelayLinkConfig};
 
@@ -12,11 +13,13 @@ use wire::{Conditions, CutKind, RelayLinkConfig};
 pub enum Verdict {
     /// Hold it, and let it go no earlier than this (CLOCK_MONOTONIC, nanoseconds).
     Hold {
-        /// Arrival plus delay.
+        /// When it has passed the bottleneck, plus delay.
         due_ns: u64,
     },
     /// Destroy it: the link is cut.
     Cut,
+    /// Drop it: too much waits for its turn at the rate.
+    Rate,
 }
 
 /// One outgoing link and its conditions.
@@ -26,6 +29,8 @@ pub struct Link {
     network: u32,
     mask: u32,
     conditions: Conditions,
+    bottleneck: Bottleneck,
+    frozen: bool,
     cut: Option<CutKind>,
     last_cut_ns: Option<u64>,
     last_heal_ns: Option<u64>,
@@ -40,6 +45,8 @@ impl Link {
             network: u32::from(config.network) & mask,
             mask,
             conditions: config.conditions.clone(),
+            bottleneck: Bottleneck::new(config.conditions.rate_bits_per_s, config.conditions.queue_bytes),
+            frozen: false,
             cut: None,
             last_cut_ns: None,
             last_heal_ns: None,
@@ -61,6 +68,11 @@ impl Link {
         self.cut
     }
 
+    /// Whether nothing passes for now.
+    pub fn frozen(&self) -> bool {
+        self.frozen
+    }
+
     /// When the last cut began.
     pub fn last_cut_ns(&self) -> Option<u64> {
         self.last_cut_ns
@@ -76,19 +88,34 @@ impl Link {
         u32::from(destination) & self.mask == self.network
     }
 
-    /// What becomes of a packet that arrives at `now_ns`.
-    pub fn judge(&self, now_ns: u64) -> Verdict {
-        match self.cut {
-            Some(_) => Verdict::Cut,
-            None => Verdict::Hold {
-                due_ns: now_ns.saturating_add(self.conditions.delay_ns),
+    /// What becomes of a packet of `bytes` that arrives at `now_ns`.
+    pub fn judge(&mut self, now_ns: u64, bytes: u64) -> Verdict {
+        if self.cut.is_some() {
+            return Verdict::Cut;
+        }
+        match self.bottleneck.pass(now_ns, bytes) {
+            Ok(left_ns) => Verdict::Hold {
+                due_ns: left_ns.saturating_add(self.conditions.delay_ns),
             },
+            Err(Full) => Verdict::Rate,
         }
     }
 
-    /// Conditions for packets that arrive from now on.
-    pub fn set(&mut self, conditions: Conditions) {
+    /// Conditions for packets that arrive after `now_ns`.
+    pub fn set(&mut self, now_ns: u64, conditions: Conditions) {
+        self.bottleneck
+            .set(now_ns, conditions.rate_bits_per_s, conditions.queue_bytes);
         self.conditions = conditions;
+    }
+
+    /// Nothing waits for its turn any more: it was destroyed or hurried away.
+    pub fn forget_waiting(&mut self) {
+        self.bottleneck.clear();
+    }
+
+    /// Let nothing pass, or let it pass again.
+    pub fn freeze(&mut self, frozen: bool) {
+        self.frozen = frozen;
     }
 
     /// Begin a cut at `now_ns`. A link that is already cut keeps the time at which its cut began.
@@ -123,19 +150,26 @@ mod tests {
             network: Ipv4Addr::new(198, 18, 1, 0),
             prefix_len: 24,
             via: Ipv4Addr::new(198, 18, 255, 3),
-            conditions: Conditions::delay(delay_ns),
+            conditions: delay(delay_ns),
         })
+    }
+
+    fn delay(delay_ns: u64) -> Conditions {
+        Conditions {
+            rate_bits_per_s: None,
+            ..Conditions::delay(delay_ns)
+        }
     }
 
     #[test]
     fn a_packet_is_due_one_delay_after_its_arrival() {
-        assert_eq!(link(20).judge(100), Verdict::Hold { due_ns: 120 });
-        assert_eq!(link(0).judge(100), Verdict::Hold { due_ns: 100 });
+        assert_eq!(link(20).judge(100, 100), Verdict::Hold { due_ns: 120 });
+        assert_eq!(link(0).judge(100, 100), Verdict::Hold { due_ns: 100 });
     }
 
     #[test]
     fn an_absurd_delay_saturates_instead_of_wrapping_into_the_past() {
-        assert_eq!(link(u64::MAX).judge(100), Verdict::Hold { due_ns: u64::MAX });
+        assert_eq!(link(u64::MAX).judge(100, 100), Verdict::Hold { due_ns: u64::MAX });
     }
 
     #[test]
@@ -159,9 +193,9 @@ mod tests {
     fn a_cut_link_destroys_and_a_healed_one_holds_again() {
         let mut link = link(20);
         link.begin_cut(CutKind::Drop, 50);
-        assert_eq!(link.judge(60), Verdict::Cut);
+        assert_eq!(link.judge(60, 100), Verdict::Cut);
         link.heal(70);
-        assert_eq!(link.judge(80), Verdict::Hold { due_ns: 100 });
+        assert_eq!(link.judge(80, 100), Verdict::Hold { due_ns: 100 });
     }
 
     #[test]
@@ -183,8 +217,27 @@ mod tests {
     fn a_delay_set_during_a_cut_holds_after_the_heal() {
         let mut link = link(20);
         link.begin_cut(CutKind::Drop, 50);
-        link.set(Conditions::delay(5));
+        link.set(55, delay(5));
         link.heal(60);
-        assert_eq!(link.judge(70), Verdict::Hold { due_ns: 75 });
+        assert_eq!(link.judge(70, 100), Verdict::Hold { due_ns: 75 });
+    }
+
+    #[test]
+    fn the_delay_begins_when_the_last_bit_has_passed_the_bottleneck() {
+        let mut link = link(20);
+        link.set(
+            0,
+            Conditions {
+                rate_bits_per_s: Some(8_000_000_000),
+                queue_bytes: 150,
+                ..delay(20)
+            },
+        );
+        let due = |due_ns| Verdict::Hold { due_ns };
+        assert_eq!(link.judge(100, 100), due(220));
+        assert_eq!(link.judge(100, 50), due(270));
+        assert_eq!(link.judge(100, 1), Verdict::Rate);
+        link.forget_waiting();
+        assert_eq!(link.judge(100, 1), due(121));
     }
 }

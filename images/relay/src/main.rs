@@ -4,6 +4,7 @@
 //! set-up must succeed, or the relay ends with one line that names the step and its object; half a relay would
 //! be a link without conditions. It ends at once on SIGTERM and SIGINT, and on nothing else.
 
+use relay::check::{self, ConditionsError};
 use relay::control::{Desk, Wire, serve};
 use relay::router::Router;
 use relay::router::kernel::{Alarm, EndSignals, keep_memory, now_ns, schedule};
@@ -28,6 +29,8 @@ enum StartError {
     PrefixLength(u8),
     #[error("read configuration: two links lead to `{0}`")]
     TwoLinks(String),
+    #[error("read configuration: the link to `{0}` has {1}")]
+    Conditions(String, ConditionsError),
     #[error(transparent)]
     Sysctl(#[from] SysctlError),
     #[error(transparent)]
@@ -102,6 +105,7 @@ fn read_config() -> Result<RelayConfig, StartError> {
         if config.links[..i].iter().any(|earlier| earlier.to == link.to) {
             return Err(StartError::TwoLinks(link.to.clone()));
         }
+        check::conditions(&link.conditions).map_err(|error| StartError::Conditions(link.to.clone(), error))?;
     }
     Ok(config)
 }

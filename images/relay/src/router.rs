@@ -9,14 +9,14 @@
 pub mod kernel;
 pub mod tun;
 
-use crate::lane::Lane;
+use crate::lane::{Change, Lane};
 use crate::tap::Taken;
 use kernel::{Alarm, now_ns};
 use std::io::{self, Read, Write};
 use std::net::Ipv4Addr;
 use std::sync::mpsc::{Receiver, Sender};
 use tun::{HEADER_LEN, Tun};
-use wire::{Conditions, CutKind, LinkStatus, RelayConfig};
+use wire::{LinkStatus, RelayConfig};
 
 /// Packets read, and packets written on each lane, before the other side has its turn. A larger batch falls out
 /// of the cache (64 cost a fifth of the throughput without delay), a smaller one writes late under load.
@@ -29,18 +29,8 @@ const FRAME_MAX: usize = 65_536 + 64;
 /// What the data path is asked to do to one link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LaneOrder {
-    /// Conditions for packets that arrive from now on.
-    Set {
-        /// All of them.
-        conditions: Box<Conditions>,
-    },
-    /// Begin a cut.
-    Cut {
-        /// How.
-        kind: CutKind,
-    },
-    /// End a cut.
-    Heal,
+    /// Change it.
+    Change(Change),
     /// Begin to keep copies of the first bytes of each packet (`None`: end it).
     Capture {
         /// How many bytes.
@@ -177,9 +167,7 @@ impl Router {
                 return Err(UnknownLink { to, known });
             };
             match order {
-                LaneOrder::Set { conditions } => lane.set(*conditions),
-                LaneOrder::Cut { kind } => lane.begin_cut(kind, now),
-                LaneOrder::Heal => lane.heal(now),
+                LaneOrder::Change(change) => lane.change(now, change),
                 LaneOrder::Capture { snap_bytes } => lane.capture(now, snap_bytes),
                 LaneOrder::TakeCaptured { most_bytes } => captured = Some(lane.take_captured(now, most_bytes)),
             }
@@ -187,7 +175,7 @@ impl Router {
         Ok(Snapshot {
             now_ns: now,
             dropped_no_link: self.dropped_no_link,
-            links: self.lanes.iter().map(Lane::status).collect(),
+            links: self.lanes.iter().map(|lane| lane.status(now)).collect(),
             captured,
         })
     }

@@ -10,6 +10,8 @@
 
 #[path = "namespaces/capture.rs"]
 mod capture;
+#[path = "namespaces/conditions.rs"]
+mod conditions;
 #[path = "namespaces/lab.rs"]
 mod lab;
 
