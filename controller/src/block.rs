@@ -11,6 +11,8 @@ mod lost_writes;
 mod price_of_wait;
 mod scene;
 mod visibility_lag;
+mod wait_and_distance;
+mod waits;
 
 pub use cast::{Cast, Needs, Part};
 
@@ -35,6 +37,8 @@ pub enum Block {
     PriceOfWait,
     /// 7: is a cache in the other datacenter faster than the database at home?
     FarCache,
+    /// 10: how does the price of WAIT grow with distance?
+    WaitAndDistance,
 }
 
 /// A topology that comes with the program.
@@ -128,7 +132,13 @@ pub enum BlockError {
 
 impl Block {
     /// All that exist, in the order of their numbers.
-    pub const ALL: [Self; 4] = [Self::VisibilityLag, Self::LostWrites, Self::PriceOfWait, Self::FarCache];
+    pub const ALL: [Self; 5] = [
+        Self::VisibilityLag,
+        Self::LostWrites,
+        Self::PriceOfWait,
+        Self::FarCache,
+        Self::WaitAndDistance,
+    ];
 
     /// Number, as in the record.
     #[must_use]
@@ -138,6 +148,7 @@ impl Block {
             Self::LostWrites => 2,
             Self::PriceOfWait => 3,
             Self::FarCache => 7,
+            Self::WaitAndDistance => 10,
         }
     }
 
@@ -161,6 +172,7 @@ impl Block {
             Self::LostWrites => lost_writes::method(),
             Self::PriceOfWait => price_of_wait::method(),
             Self::FarCache => far_cache::method(),
+            Self::WaitAndDistance => wait_and_distance::method(),
         }
     }
 
@@ -171,6 +183,7 @@ impl Block {
             Self::LostWrites => lost_writes::keys(),
             Self::PriceOfWait => price_of_wait::keys(),
             Self::FarCache => far_cache::keys(),
+            Self::WaitAndDistance => waits::keys(),
         }
     }
 
@@ -178,7 +191,9 @@ impl Block {
     #[must_use]
     pub fn topology(self) -> BuiltIn {
         match self {
-            Self::VisibilityLag | Self::LostWrites | Self::PriceOfWait | Self::FarCache => TWO_DC,
+            Self::VisibilityLag | Self::LostWrites | Self::PriceOfWait | Self::FarCache | Self::WaitAndDistance => {
+                TWO_DC
+            }
         }
     }
 
@@ -192,7 +207,7 @@ impl Block {
                 near: true,
                 database: false,
             },
-            Self::LostWrites => Needs {
+            Self::LostWrites | Self::WaitAndDistance => Needs {
                 near: false,
                 database: false,
             },
@@ -325,6 +340,7 @@ async fn body(block: Block, scene: &mut Scene<'_>, found: &AsFound) -> Result<()
         Block::LostWrites => lost_writes::measure(scene, found).await,
         Block::PriceOfWait => price_of_wait::measure(scene, found).await,
         Block::FarCache => far_cache::measure(scene, found).await,
+        Block::WaitAndDistance => wait_and_distance::measure(scene, found).await,
     }?;
     let links = scene.links().await?;
     scene.link_seen("end", links)

@@ -11,6 +11,8 @@ pub mod row;
 mod synthetic;
 mod trust;
 mod visibility_lag;
+mod wait_and_distance;
+mod waits;
 
 use crate::claim::{Finding, Verdict, combine};
 use crate::history::{BlockNumber, History, What};
@@ -120,6 +122,7 @@ fn measured(history: &History, block: BlockNumber) -> BlockFindings {
         2 => lost_writes::judge(&rows),
         3 => price_of_wait::judge(&rows),
         7 => far_cache::judge(&rows),
+        10 => wait_and_distance::judge(&rows),
         _ => Judged::default(),
     };
     let (trust, void) = trust::of(&rows);
@@ -244,7 +247,7 @@ mod tests {
 
     #[test]
     fn nothing_recorded_lets_no_claim_of_any_block_hold() {
-        for block in [1, 2, 3, 7] {
+        for block in card::numbers() {
             let judged = Story::of(block).judged();
             assert!(!judged.findings.is_empty());
             judged.assert_incomplete("");

@@ -130,6 +130,15 @@ pub fn quotient(numerator: f64, denominator: f64) -> f64 {
     }
 }
 
+/// Slope of the line that fits best through the points (least squares), and not a number if all `x` are the same.
+#[must_use]
+pub fn line_slope(x: &[f64], y: &[f64]) -> f64 {
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let (mean_x, mean_y) = (mean(x), mean(y));
+    let together = x.iter().zip(y).map(|(x, y)| (x - mean_x) * (y - mean_y)).sum();
+    quotient(together, x.iter().map(|x| (x - mean_x).powi(2)).sum())
+}
+
 /// Ascending; `None` if empty or if a number is not finite.
 fn sorted(sample: &[f64]) -> Option<Vec<f64>> {
     if sample.is_empty() || sample.iter().any(|value| !value.is_finite()) {
@@ -310,5 +319,13 @@ mod tests {
         let began = std::time::Instant::now();
         assert!(slope_interval([&samples[0], &samples[1]], [&samples[2], &samples[3]], 1).is_some());
         assert!(began.elapsed() < std::time::Duration::from_secs(1));
+    }
+
+    #[test]
+    fn a_line_through_points_has_their_slope_and_none_over_a_single_place() {
+        assert_eq!(line_slope(&[0.0, 1.0, 2.0], &[5.0, 7.0, 9.0]), 2.0);
+        assert_eq!(line_slope(&[0.0, 1.0, 2.0], &[1.0, 0.0, 1.0]), 0.0);
+        assert!(line_slope(&[3.0, 3.0], &[1.0, 2.0]).is_nan());
+        assert!(line_slope(&[], &[]).is_nan());
     }
 }

@@ -3,40 +3,25 @@
 //! nothing. That last row is the trap that users fall into, so it is measured with the link cut as well.
 
 use super::found::AsFound;
-use super::scene::{Distance, Heading, REPLY, Scene, in_words};
+use super::scene::{Distance, Scene, in_words};
+use super::waits::{self, PACE, SETS, VALUE_BYTES, WARMUP, Waits};
 use super::{BlockError, Part};
-use crate::findings::row;
-use crate::probe::nanoseconds;
-use std::time::{Duration, Instant};
-use wire::{Load, Operation, Pace};
+use std::time::Instant;
 
-/// Key prefix, and number of keys.
-const KEY: &str = "testbed:wait:";
-const KEYS: u32 = 10;
-const VALUE_BYTES: u32 = 32;
-/// The key that is written under the cut.
+/// Prefix of the keys that are written under the cut.
 const CUT_KEY: &str = "testbed:wait:cut:";
-const PACE: Pace = Pace::Closed { pause_ns: 0 };
-/// SETs before the counted ones, and counted.
-const SETS: (u32, u32) = (50, 200);
-/// SET + WAITs before the counted ones.
-const WAIT_WARMUP: u32 = 3;
 /// SET + WAITs at the link's own distance, and at the others (20 in the record).
 const WAITS: (u32, u32) = (80, 50);
 /// SET + WAITs that the near replica answers.
 const NEAR_WAITS: u32 = 40;
-/// WAIT's own limit where it is expected to succeed.
-const WAIT_LIMIT_MS: u64 = 5000;
 /// WAIT's own limit under the cut, and how often it is tried.
 const CUT_LIMIT_MS: u64 = 300;
 const CUT_WAITS: u32 = 3;
-/// Pause between the round trips of the link beside the WAITs: about as many as those.
-const BESIDE_PAUSE: Duration = Duration::from_millis(1);
 
 pub fn method() -> String {
     format!(
         "A probe beside the primary, one connection, {}, values of {VALUE_BYTES} bytes: {} SETs after {} that do not count, and SET followed by \
-         WAIT 1 after its reply, timed together, {} times at the link's own delay, {} at the other distances (for a second where they are shorter), after {WAIT_WARMUP} that do not \
+         WAIT 1 after its reply, timed together, {} times at the link's own delay, {} at the other distances (for a second where they are shorter), after {WARMUP} that do not \
          count. Only the far replica is attached: the others are detached (REPLICAOF NO ONE) and the primary is seen to have one. Then \
          the link is cut and {CUT_WAITS} writes wait {CUT_LIMIT_MS}ms each. Then the near replica is attached again, and WAIT 1 is \
          measured with the link still cut and, once it is healed, with both attached; WAIT for all of them too. Round trip: datagrams between \
@@ -50,12 +35,7 @@ pub fn method() -> String {
 }
 
 pub async fn measure(scene: &mut Scene<'_>, found: &AsFound) -> Result<(), BlockError> {
-    let cast = scene.cast;
-    AsFound::set(scene, &cast.primary, "repl-diskless-sync-delay", "0").await?;
-    for other in &cast.others {
-        scene.promote(other).await?;
-    }
-    scene.in_sync(&[&cast.far]).await?;
+    waits::far_only(scene).await?;
     scene.fact("far only", "attached_count", 1)?;
     let distances = Distance::all(found.delay_ns());
     let own = *distances
@@ -63,7 +43,8 @@ pub async fn measure(scene: &mut Scene<'_>, found: &AsFound) -> Result<(), Block
         .find(|distance| distance.full)
         .expect("one distance gets the full number of samples");
     for distance in distances {
-        at_distance(scene, distance).await?;
+        let count = distance.trips(WAITS.0, WAITS.1);
+        waits::at_distance(scene, "far only", distance.delay_ns, count).await?;
     }
     scene.set_delay(own.delay_ns).await?;
     under_cut(scene, own.delay_ns).await?;
@@ -72,20 +53,9 @@ pub async fn measure(scene: &mut Scene<'_>, found: &AsFound) -> Result<(), Block
 
 /// Every key that the block writes.
 pub fn keys() -> Vec<String> {
-    (0..KEYS)
-        .flat_map(|i| [format!("{KEY}{i}"), format!("{CUT_KEY}{i}")])
-        .collect()
-}
-
-async fn at_distance(scene: &mut Scene<'_>, distance: Distance) -> Result<(), BlockError> {
-    let delay_ns = distance.delay_ns;
-    scene.set_delay(delay_ns).await?;
-    scene.progress(&format!("WAIT at {} one way", row::time(delay_ns)));
-    scene.round_trips(delay_ns).await?;
-    sets(scene, "far only", delay_ns).await?;
-    let count = distance.trips(WAITS.0, WAITS.1);
-    waits(scene, "far only", delay_ns, Waits::of(1, count)).await?;
-    scene.round_trips(delay_ns).await
+    let mut keys = waits::keys();
+    keys.extend(waits::keys_of(CUT_KEY));
+    keys
 }
 
 /// WAIT with only the far replica attached and the link cut, and with the near one attached again.
@@ -100,7 +70,7 @@ async fn under_cut(scene: &mut Scene<'_>, delay_ns: u64) -> Result<(), BlockErro
         crosses_link: false,
         ..Waits::of(1, CUT_WAITS)
     };
-    waits(scene, "far only, cut", delay_ns, under_cut).await?;
+    under_cut.timed(scene, "far only, cut", delay_ns).await?;
     let limit_ms = i64::try_from(CUT_LIMIT_MS).unwrap_or(i64::MAX);
     scene.fact("far only, cut", "wait_limit_ms", limit_ms)?;
     for (server, name) in [
@@ -113,7 +83,8 @@ async fn under_cut(scene: &mut Scene<'_>, delay_ns: u64) -> Result<(), BlockErro
     let near = near(scene);
     scene.attach(near).await?;
     scene.caught_up(&[near]).await?;
-    waits(scene, "near and far, cut", delay_ns, Waits::of(1, NEAR_WAITS).at_home()).await?;
+    let blind = Waits::of(1, NEAR_WAITS).at_home();
+    blind.timed(scene, "near and far, cut", delay_ns).await?;
     heal(scene).await
 }
 
@@ -141,9 +112,10 @@ async fn heal(scene: &mut Scene<'_>) -> Result<(), BlockError> {
 async fn both_attached(scene: &mut Scene<'_>, delay_ns: u64) -> Result<(), BlockError> {
     scene.progress("WAIT with a near replica attached");
     scene.round_trips(delay_ns).await?;
-    sets(scene, "near and far", delay_ns).await?;
-    waits(scene, "near and far", delay_ns, Waits::of(1, NEAR_WAITS).at_home()).await?;
-    waits(scene, "near and far, all", delay_ns, Waits::of(2, WAITS.1)).await
+    waits::sets(scene, "near and far", delay_ns).await?;
+    let answered_near = Waits::of(1, NEAR_WAITS).at_home();
+    answered_near.timed(scene, "near and far", delay_ns).await?;
+    Waits::of(2, WAITS.1).timed(scene, "near and far, all", delay_ns).await
 }
 
 /// The one replica that is attached beside the far one. Further ones stay detached: WAIT for one in a third datacenter
@@ -151,97 +123,6 @@ async fn both_attached(scene: &mut Scene<'_>, delay_ns: u64) -> Result<(), Block
 fn near<'a>(scene: &Scene<'a>) -> &'a Part {
     let near = scene.cast.near.as_ref();
     near.expect("the cast of this block has a near replica")
-}
-
-async fn sets(scene: &mut Scene<'_>, row: &'static str, delay_ns: u64) -> Result<(), BlockError> {
-    let operation = Operation::Set {
-        key: KEY.to_owned(),
-        keys: KEYS,
-        value_bytes: VALUE_BYTES,
-    };
-    timed(scene, (row, "set"), delay_ns, operation, SETS, None).await
-}
-
-/// A series of SET + WAIT.
-struct Waits {
-    key: &'static str,
-    replicas: u32,
-    limit_ms: u64,
-    warmup: u32,
-    count: u32,
-    /// Whether it waits for a replica across a link that is up: then the link is measured beside it.
-    crosses_link: bool,
-}
-
-impl Waits {
-    fn of(replicas: u32, count: u32) -> Self {
-        Self {
-            key: KEY,
-            replicas,
-            limit_ms: WAIT_LIMIT_MS,
-            warmup: WAIT_WARMUP,
-            count,
-            crosses_link: true,
-        }
-    }
-
-    fn at_home(self) -> Self {
-        Self {
-            crosses_link: false,
-            ..self
-        }
-    }
-}
-
-async fn waits(scene: &mut Scene<'_>, row: &'static str, delay_ns: u64, waits: Waits) -> Result<(), BlockError> {
-    let operation = Operation::SetWait {
-        key: waits.key.to_owned(),
-        keys: KEYS,
-        value_bytes: VALUE_BYTES,
-        replicas: waits.replicas,
-        wait_timeout_ms: waits.limit_ms,
-    };
-    let counts = (waits.warmup, waits.count);
-    let beside = waits.crosses_link.then_some((waits.count, BESIDE_PAUSE));
-    timed(scene, (row, "set_wait"), delay_ns, operation, counts, beside).await
-}
-
-async fn timed(
-    scene: &mut Scene<'_>,
-    (row, what): (&'static str, &'static str),
-    delay_ns: u64,
-    operation: Operation,
-    (warmup, count): (u32, u32),
-    beside: Option<(u32, Duration)>,
-) -> Result<(), BlockError> {
-    let cast = scene.cast;
-    let load = Load {
-        target: cast.primary.target,
-        operation,
-        connections: 1,
-        warmup,
-        count,
-        for_ns: None,
-        pace: PACE,
-        timeout_ns: nanoseconds(REPLY),
-    };
-    let measured = match beside {
-        Some(beside) => {
-            scene
-                .round_trips_beside(delay_ns, beside, async |scene| scene.load(&cast.home, load).await)
-                .await?
-        }
-        None => scene.load(&cast.home, load).await?,
-    };
-    let heading = Heading {
-        row,
-        what,
-        path: format!("{} probe -> {}", cast.home, cast.primary.shown()),
-        delay_ns: Some(delay_ns),
-        warmup,
-        pace: in_words(PACE),
-    };
-    scene.series(heading, measured)
 }
 
 /// How many of the keys that were written under the cut a server has.

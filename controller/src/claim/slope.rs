@@ -2,7 +2,7 @@
 //! the distance drops out, which a ratio at one point cannot tell from a part that grows with it.
 
 use super::{Bound, Claim, Finding, Sampled, within};
-use crate::stats::quotient;
+use crate::stats::{line_slope, quotient};
 
 /// (median of the second `time` - median of the first) / (the same of `unit`) is within the bound. Both at the same two
 /// points, the shorter distance first.
@@ -41,6 +41,19 @@ pub fn judge_difference(
         bound,
         seed,
     )
+}
+
+/// By how much `time` minus `unit` grows for each unit by which `unit` grows, over all points together: the slope of the line
+/// through them that fits best. Both at the same points.
+#[must_use]
+pub fn judge_excess(claim: Claim, time: &[Sampled], unit: &[Sampled], bound: &Bound, seed: u64) -> Finding {
+    let parts: Vec<&Sampled> = time.iter().chain(unit).collect();
+    let excess = |medians: &[f64]| {
+        let (times, units) = medians.split_at(time.len());
+        let beyond: Vec<f64> = times.iter().zip(units).map(|(time, unit)| time - unit).collect();
+        line_slope(units, &beyond)
+    };
+    within::judge(claim, &parts, excess, bound, seed)
 }
 
 #[cfg(test)]
@@ -89,5 +102,16 @@ mod tests {
             1,
         );
         assert_eq!(finding.verdict, Verdict::Holds, "{}", finding.measured);
+    }
+
+    #[test]
+    fn an_excess_that_is_constant_does_not_grow_and_one_that_grows_is_counted() {
+        let bound = Bound::at_most(0.02, "round trips per round trip");
+        let units = [all(10.0), all(40.0), all(80.0)];
+        let judged = |times: [f64; 3]| judge_excess(Claim::new("10.x", "x"), &times.map(all), &units, &bound, 1);
+        assert_eq!(judged([52.0, 82.0, 122.0]).verdict, Verdict::Holds);
+        let half_more = judged([15.0, 60.0, 120.0]);
+        assert_eq!(half_more.verdict, Verdict::Diverged);
+        assert!(half_more.measured.starts_with("0.50 "), "{}", half_more.measured);
     }
 }

@@ -16,7 +16,7 @@ pub struct Card {
     pub does_not_show: &'static str,
 }
 
-const CARDS: [Card; 4] = [
+const CARDS: [Card; 5] = [
     Card {
         number: 1,
         title: "Visibility lag",
@@ -47,10 +47,24 @@ const CARDS: [Card; 4] = [
         does_not_show: "That a cache is useless: the cheapest query was measured, a read by primary key of a table that fits in memory. \
              An expensive aggregate was not, and may cost more than a trip. Nothing is said about many clients at once.",
     },
+    Card {
+        number: 10,
+        title: "WAIT and distance",
+        question: "How does the price of WAIT grow with the distance to the replica?",
+        does_not_show: "How many round trips another command takes: block 12 counts those. That the price is one round trip follows from the slope \
+             between every two distances; a ratio at a single one would not tell it from a constant part (block 11 shows such a one). Nothing is said \
+             about load, several clients, or a link that loses packets.",
+    },
 ];
 
 /// The card of a block.
 #[must_use]
 pub fn of(number: BlockNumber) -> Option<&'static Card> {
     CARDS.iter().find(|card| card.number == number)
+}
+
+/// Numbers of all blocks.
+#[cfg(test)]
+pub fn numbers() -> impl Iterator<Item = BlockNumber> {
+    CARDS.iter().map(|card| card.number)
 }

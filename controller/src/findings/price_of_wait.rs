@@ -2,8 +2,9 @@
 //! does not pay it; under a cut WAIT returns 0 after its limit and the key stays; a near replica answers for nothing.
 
 use super::Judged;
-use super::row::{self, Rows, claim_at, one_per_round_trip, one_round_trip, table};
-use crate::claim::{Bound, Claim, Counted, Finding, Sampled, exact, outcome, ratio, threshold};
+use super::row::{self, Rows, one_round_trip, table};
+use super::waits::{self, FAR};
+use crate::claim::{Claim, Counted, Finding, Sampled, exact, outcome, ratio, threshold};
 use crate::history::Series;
 use wire::Sample;
 
@@ -21,10 +22,6 @@ const COLUMNS: [&str; 7] = [
 const LEGEND: &str = "Times in ms, median / p95. Round trips: SET + WAIT in units of the measured one. WAIT returned: number of replicas, and \
      how often. WAIT 1, but for the last row, which waits for every replica.";
 
-/// Share of a round trip below which a time did not include one: a flight would be half of it.
-const NO_TRIP: f64 = 0.25;
-
-const FAR: &str = "far only";
 const BOTH: &str = "near and far";
 const ALL: &str = "near and far, all";
 const FAR_CUT: &str = "far only, cut";
@@ -33,70 +30,17 @@ const BOTH_CUT: &str = "near and far, cut";
 pub fn judge(rows: &Rows<'_>) -> Judged {
     let mut judged = Judged::default();
     for delay_ns in rows.distances() {
-        judged.findings.push(costs_one_round_trip(rows, FAR, delay_ns));
-        judged.findings.push(set_pays_no_trip(rows, delay_ns));
+        judged.findings.push(waits::costs_one_round_trip(rows, delay_ns));
+        judged.findings.push(waits::set_pays_no_trip(rows, delay_ns));
     }
-    judged.findings.extend(rows.slopes(
-        "wait-grows-by-one-round-trip",
-        "SET + WAIT 1 grows by one round trip per round trip",
-        &one_per_round_trip(),
-        |delay_ns| rows.sampled(FAR, "set_wait", Some(delay_ns)),
-    ));
-    judged.findings.push(each_saw_one(rows));
+    judged.findings.extend(waits::grows_by_one_round_trip(rows));
+    judged.findings.push(waits::each_saw_one(rows));
     judged.findings.extend(under_cut(rows));
     judged.findings.extend(trap(rows));
     judged.table = table(&COLUMNS, lines(rows));
     judged.notes.push(LEGEND.to_owned());
     judged.notes.extend(heal_note(rows));
     judged
-}
-
-fn costs_one_round_trip(rows: &Rows<'_>, row: &str, delay_ns: u64) -> Finding {
-    let claim = claim_at(
-        3,
-        "wait-costs-one-round-trip",
-        delay_ns,
-        "SET + WAIT 1 with the far replica only costs one round trip",
-    );
-    ratio::judge(
-        claim,
-        &rows.sampled(row, "set_wait", Some(delay_ns)),
-        &rows.round_trips(delay_ns),
-        &one_round_trip(delay_ns),
-        rows.seed(),
-    )
-}
-
-fn set_pays_no_trip(rows: &Rows<'_>, delay_ns: u64) -> Finding {
-    let claim = claim_at(
-        3,
-        "set-pays-no-trip",
-        delay_ns,
-        "a plain SET does not wait for the link",
-    );
-    no_trip(rows, claim, &rows.sampled(FAR, "set", Some(delay_ns)), delay_ns)
-}
-
-fn no_trip(rows: &Rows<'_>, claim: Claim, time: &Sampled, delay_ns: u64) -> Finding {
-    let bound = Bound::at_most(NO_TRIP, "round trips");
-    ratio::judge(claim, time, &rows.round_trips(delay_ns), &bound, rows.seed())
-}
-
-/// At all distances together: with the far replica only, WAIT 1 is answered by it.
-fn each_saw_one(rows: &Rows<'_>) -> Finding {
-    let claim = Claim::new(
-        "3.wait-saw-one-replica",
-        "each WAIT 1 with the far replica only returned 1",
-    );
-    let measured = rows.distances().into_iter();
-    let all = measured
-        .filter_map(|delay_ns| rows.series(FAR, "set_wait", Some(delay_ns)).cloned())
-        .reduce(|mut all, one| {
-            all.samples.extend(one.samples);
-            all.failures.extend(one.failures);
-            all
-        });
-    outcome::judge_usual(claim, "set_wait of \"far only\"", all.as_ref(), 1)
 }
 
 /// The series of a row that is measured at one distance only, with that distance.
@@ -161,7 +105,7 @@ fn trap(rows: &Rows<'_>) -> Vec<Finding> {
         "waiting for the far replica too costs the round trip again",
     );
     findings.push(match only(rows, BOTH) {
-        Some((series, delay_ns)) => no_trip(rows, cheap, &Sampled::of(series), delay_ns),
+        Some((series, delay_ns)) => waits::no_trip(rows, cheap, &Sampled::of(series), delay_ns),
         None => cheap.incomplete("nothing", format!("set_wait of \"{BOTH}\" was not measured")),
     });
     let blind_waits = only(rows, BOTH_CUT).map(|(series, _)| series);
@@ -218,22 +162,8 @@ fn line(rows: &Rows<'_>, row: &str, shown: &str, delay_ns: u64, cut: bool) -> Ve
         } else {
             row::quotient(&waits, &trips, 1.0)
         },
-        answers(rows.series(row, "set_wait", Some(delay_ns))),
+        waits::answers(rows.series(row, "set_wait", Some(delay_ns))),
     ]
-}
-
-/// `1 (20)`, or `1 (38), 2 (2)`.
-fn answers(series: Option<&Series>) -> String {
-    let mut counts = std::collections::BTreeMap::new();
-    for sample in series.map_or(&[][..], |series| &series.samples) {
-        *counts.entry(sample.outcome).or_insert(0_u32) += 1;
-    }
-    let told: Vec<String> = counts.iter().map(|(answer, n)| format!("{answer} ({n})")).collect();
-    if told.is_empty() {
-        "-".to_owned()
-    } else {
-        told.join(", ")
-    }
 }
 
 fn heal_note(rows: &Rows<'_>) -> Option<String> {
