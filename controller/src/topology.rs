@@ -14,7 +14,6 @@ use std::net::Ipv4Addr;
 use wire::{Conditions, Schedule};
 
 mod check;
-mod delay;
 mod file;
 mod links;
 mod nodes;
@@ -23,7 +22,6 @@ mod read;
 mod settings;
 mod tree;
 
-pub use delay::{BadDelay, parse_delay};
 pub use file::schema;
 pub use problem::{Code, Problem};
 

@@ -4,10 +4,10 @@
 
 use super::Link;
 use super::check::declared;
-use super::delay::parse_delay;
 use super::file::{File, LinkFile};
 use super::problem::{Code, Problems, quote};
 use super::tree::{At, Place};
+use crate::conditions::{BadDelay, parse_delay};
 use crate::names::DatacenterName;
 use std::collections::BTreeMap;
 use wire::Conditions;
@@ -152,7 +152,7 @@ fn read(key: &str, text: &At<String>, problems: &mut Problems) -> Option<u64> {
     match parse_delay(&text.value) {
         Ok(delay_ns) => Some(delay_ns),
         Err(bad) => {
-            let code = if bad == super::BadDelay::NoUnit {
+            let code = if bad == BadDelay::NoUnit {
                 Code::NoUnit
             } else {
                 Code::BadDelay

@@ -2,13 +2,13 @@
 //!
 //! Goes on after every problem, so that the meaning of what could be read is checked as well.
 
-use super::delay::BadDelay;
 use super::file::{
     DATACENTER_KEYS, DEFAULTS_KEYS, DatacenterFile, DefaultsFile, FILE_KEYS, File, LINK_KEYS, LinkFile, NODE_KEYS,
     NodeFile,
 };
 use super::problem::{Code, Problems, nearest, quote};
 use super::tree::{At, Place, Tree};
+use crate::conditions::BadDelay;
 
 /// Entries of a map whose keys are text.
 type Entries<'t> = Vec<(At<String>, &'t At<Tree>)>;

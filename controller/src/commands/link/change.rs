@@ -2,9 +2,9 @@
 
 use super::LinkName;
 use crate::cli::LinkVerb;
+use crate::conditions::parse_delay;
 use crate::error::{CommandError, ExitCode};
 use crate::lab::{Lab, LabError, LinkSeen};
-use crate::topology::parse_delay;
 use wire::CutKind;
 
 /// A change of conditions.

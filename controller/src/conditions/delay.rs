@@ -1,7 +1,9 @@
 //! Delays: text with a unit in, nanoseconds out. Refuses bare numbers, negative ones, and what no link has.
 
+use std::time::Duration;
+
 /// Longest delay, one way or round trip; ten seconds is beyond every orbit, and `20m` (minutes) a slip.
-const LONGEST: std::time::Duration = std::time::Duration::from_secs(10);
+const LONGEST: Duration = Duration::from_secs(10);
 
 /// Why a delay is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -50,6 +52,11 @@ impl BadDelay {
 /// # Errors
 /// Why it is none.
 pub fn parse_delay(text: &str) -> Result<u64, BadDelay> {
+    parse_within(text, LONGEST)
+}
+
+/// A time up to `longest`, nanoseconds.
+pub(super) fn parse_within(text: &str, longest: Duration) -> Result<u64, BadDelay> {
     let trimmed = text.trim();
     if let Some(rest) = trimmed.strip_prefix('-')
         && rest.starts_with(|c: char| c.is_ascii_digit() || c == '.')
@@ -64,10 +71,10 @@ pub fn parse_delay(text: &str) -> Result<u64, BadDelay> {
         humantime::DurationError::NumberOverflow if !trimmed.contains('.') => BadDelay::TooLong,
         _ => BadDelay::Unreadable,
     })?;
-    if delay > LONGEST {
+    if delay > longest {
         return Err(BadDelay::TooLong);
     }
-    Ok(u64::try_from(delay.as_nanos()).expect("ten seconds fit"))
+    u64::try_from(delay.as_nanos()).map_err(|_| BadDelay::TooLong)
 }
 
 #[cfg(test)]
