@@ -169,7 +169,9 @@ pub(super) fn size(text: &str, bounds: std::ops::RangeInclusive<u64>) -> Result<
 }
 
 pub(super) fn size_text(bytes: u64) -> String {
-    let whole = SIZES.into_iter().find(|(_, unit)| bytes > 0 && bytes.is_multiple_of(*unit));
+    let whole = SIZES
+        .into_iter()
+        .find(|(_, unit)| bytes > 0 && bytes.is_multiple_of(*unit));
     let (name, unit) = whole.unwrap_or(("B", 1));
     format!("{}{name}", bytes / unit)
 }
