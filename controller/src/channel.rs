@@ -192,6 +192,12 @@ impl Channel {
 }
 
 impl Channel {
+    /// Sends an order whose answer nobody waits for, if there is room for it now; for where one cannot wait.
+    pub fn tell(&self, json: String) {
+        // Full or ended: then it is as if it had been lost on the way, and the program's own limits hold.
+        let _ = self.line.orders.try_send(json);
+    }
+
     /// Waits until the program has answered every order of ours that nobody waits for any more; whether it has by
     /// `deadline`. A caller that stopped waiting has not stopped the program.
     pub async fn idle(&self, deadline: Instant) -> bool {
@@ -206,6 +212,12 @@ impl Channel {
 }
 
 impl Pending {
+    /// Id of the order.
+    #[must_use]
+    pub fn id(&self) -> Id {
+        self.id
+    }
+
     /// The next answer, as JSON text.
     ///
     /// # Errors

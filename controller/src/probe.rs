@@ -7,7 +7,10 @@ use crate::docker::EngineHandle;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 use tokio::time::Instant;
-use wire::{Failure, FromProbe, ProbeAnswer, ProbeOrder, Reply, Sample, ToProbe, Transport};
+use wire::{
+    Beacon, CpuSeen, Failure, FromProbe, Id, Load, Operation, ProbeAnswer, ProbeOrder, Reply, Sample, ToProbe,
+    Transport,
+};
 
 /// What is allowed on top of the time that the probe itself was given, for the way and a busy host.
 const MARGIN: Duration = Duration::from_secs(5);
@@ -22,6 +25,24 @@ pub struct ProbeClient {
 pub struct Watching {
     pending: Pending,
     deadline: Instant,
+}
+
+/// Beacons that a probe sends and listens for. Dropped, it tells the probe to end them; one that cannot be told ends them
+/// by itself after a quarter of an hour.
+pub struct Beaconing {
+    client: ProbeClient,
+    id: Id,
+    pending: Pending,
+    told: bool,
+}
+
+/// What became of the beacons of one probe.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Beaconed {
+    /// Those that it sent: target, when it should have been, when it was (nanoseconds of its clock).
+    pub sent: Vec<(Ipv4Addr, u64, u64)>,
+    /// Those that came in until it was told to end.
+    pub heard: Vec<Beacon>,
 }
 
 /// Timed operations as a probe returned them.
@@ -138,13 +159,14 @@ impl ProbeClient {
         samples_of(&pending, given)
     }
 
-    /// `count` UDP round trips to another probe, `pause` apart, after `warmup` that are not counted.
+    /// `count` round trips to another probe, `pause` apart, after `warmup` that are not counted.
     ///
     /// # Errors
     /// What went wrong in the probe; a lost reply is a failure in the answer.
     pub async fn echo(
         &self,
         target: Ipv4Addr,
+        transport: Transport,
         warmup: u32,
         count: u32,
         pause: Duration,
@@ -152,27 +174,126 @@ impl ProbeClient {
     ) -> Result<Samples, ChannelError> {
         let order = ProbeOrder::Echo {
             target,
-            transport: Transport::Udp,
+            transport,
             warmup,
             count,
             pause_ns: nanoseconds(pause),
             timeout_ns: nanoseconds(timeout),
         };
         let rounds = warmup.saturating_add(count);
-        self.samples(order, (pause + timeout).saturating_mul(rounds) + MARGIN)
+        // Over TCP a lost round may be followed by a dial that is lost too.
+        let deadline = (pause + timeout.saturating_mul(2)).saturating_mul(rounds) + MARGIN;
+        self.samples(order, deadline).await
+    }
+
+    /// Starts beacons to other probes, one to each every `interval`; without targets only those of others are listened
+    /// for. What the probe has against it is told by [`Beaconing::stop`].
+    ///
+    /// # Errors
+    /// The probe takes no orders.
+    pub async fn beacons(&self, targets: Vec<Ipv4Addr>, interval: Duration) -> Result<Beaconing, ChannelError> {
+        let order = ProbeOrder::Beacons {
+            targets,
+            interval_ns: nanoseconds(interval),
+        };
+        let pending = self.send(&order, Instant::now() + MARGIN).await?;
+        Ok(Beaconing {
+            client: self.clone(),
+            id: pending.id(),
+            pending,
+            told: false,
+        })
+    }
+
+    /// How late the probe's host wakes a process: `count` sleeps, each a sample from its start to its end.
+    ///
+    /// # Errors
+    /// What went wrong in the probe.
+    pub async fn sleeps(&self, sleep: Duration, count: u32) -> Result<Samples, ChannelError> {
+        let order = ProbeOrder::Sleeps {
+            sleep_ns: nanoseconds(sleep),
+            count,
+        };
+        // A stolen processor makes them late: as late as they are long, and the margin.
+        self.samples(order, sleep.saturating_mul(count).saturating_mul(2) + MARGIN)
             .await
     }
 
-    async fn send(&self, order: &ProbeOrder, deadline: Instant) -> Result<Pending, ChannelError> {
-        let id = fastrand::u64(..);
-        let to = ToProbe {
-            id,
-            order: order.clone(),
-        };
-        let line = serde_json::to_string(&to).expect("an order is always JSON");
-        let shown = shortened(&serde_json::to_string(order).expect("an order is always JSON"));
-        self.channel.send(id, shown, line, deadline).await
+    /// Processor time of the probe's host since its start.
+    ///
+    /// # Errors
+    /// What went wrong in the probe.
+    pub async fn cpu(&self) -> Result<CpuSeen, ChannelError> {
+        let deadline = Instant::now() + MARGIN;
+        let mut pending = self.send(&ProbeOrder::Cpu, deadline).await?;
+        match answer(&mut pending, deadline).await? {
+            ProbeAnswer::Cpu(seen) => Ok(seen),
+            other => Err(strange(&pending, &other)),
+        }
     }
+
+    async fn send(&self, order: &ProbeOrder, deadline: Instant) -> Result<Pending, ChannelError> {
+        let (id, line) = line(order);
+        self.channel.send(id, shown(order), line, deadline).await
+    }
+}
+
+impl Beaconing {
+    /// Ends the beacons and waits no longer than `limit` for what became of them.
+    ///
+    /// # Errors
+    /// What the probe had against them, or no answer within `limit`.
+    pub async fn stop(mut self, limit: Duration) -> Result<Beaconed, ChannelError> {
+        let deadline = Instant::now() + limit;
+        let order = ProbeOrder::Stop { order: self.id };
+        let mut told = self.client.send(&order, deadline).await?;
+        self.told = true;
+        let given = answer(&mut self.pending, deadline).await?;
+        // They may have ended by themselves before: then this is refused, and what counts is there all the same.
+        let _ended = told.next(deadline).await?;
+        match given {
+            ProbeAnswer::Beacons { sent, heard } => Ok(Beaconed { sent, heard }),
+            other => Err(strange(&self.pending, &other)),
+        }
+    }
+}
+
+impl Drop for Beaconing {
+    fn drop(&mut self) {
+        if !self.told {
+            let (_, line) = line(&ProbeOrder::Stop { order: self.id });
+            self.client.channel.tell(line);
+        }
+    }
+}
+
+/// An order with a new id, as it is sent.
+fn line(order: &ProbeOrder) -> (Id, String) {
+    let id = fastrand::u64(..);
+    let order = order.clone();
+    let line = serde_json::to_string(&ToProbe { id, order }).expect("an order is always JSON");
+    (id, line)
+}
+
+/// An order as errors show it: shortened, and without its secret.
+fn shown(order: &ProbeOrder) -> String {
+    const SECRET: &str = "(secret)";
+    let mut order = order.clone();
+    match &mut order {
+        ProbeOrder::Load(Load {
+            operation:
+                Operation::PostgresConnect {
+                    password: Some(password),
+                    ..
+                },
+            ..
+        }) => SECRET.clone_into(password),
+        ProbeOrder::PostgresBatch { sql, .. } if sql.to_ascii_lowercase().contains("password") => {
+            SECRET.clone_into(sql);
+        }
+        _ => {}
+    }
+    shortened(&serde_json::to_string(&order).expect("an order is always JSON"))
 }
 
 impl Watching {
@@ -218,4 +339,39 @@ fn samples_of(pending: &Pending, given: ProbeAnswer) -> Result<Samples, ChannelE
 
 fn strange(pending: &Pending, answer: &ProbeAnswer) -> ChannelError {
     pending.strange(&serde_json::to_string(answer).expect("an answer is always JSON"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::Pace;
+
+    #[test]
+    fn errors_show_no_password() {
+        let target = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 5432);
+        let login = ProbeOrder::Load(Load {
+            target,
+            operation: Operation::PostgresConnect {
+                user: "someone".into(),
+                password: Some("hunter2".into()),
+                database: "postgres".into(),
+            },
+            connections: 1,
+            warmup: 0,
+            count: 1,
+            for_ns: None,
+            pace: Pace::Closed { pause_ns: 0 },
+            timeout_ns: 1,
+        });
+        let role = ProbeOrder::PostgresBatch {
+            target,
+            sql: "CREATE ROLE someone LOGIN PASSWORD 'hunter2'".into(),
+            timeout_ns: 1,
+        };
+        for order in [login, role] {
+            let text = shown(&order);
+            assert!(text.contains("(secret)") && !text.contains("hunter2"), "{text}");
+            assert!(line(&order).1.contains("hunter2"), "the probe needs it");
+        }
+    }
 }

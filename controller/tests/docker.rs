@@ -19,7 +19,7 @@ use testbed::probe::Samples;
 use testbed::progress::Progress;
 use testbed::replication::{Survival, SyncCounters};
 use testbed::stop::Stop;
-use wire::{CutKind, Load, Operation, Pace, ProbeAnswer, ProbeOrder, Reply, Sample};
+use wire::{CutKind, Load, Operation, Pace, ProbeAnswer, ProbeOrder, Reply, Sample, Transport};
 
 const MS: u64 = 1_000_000;
 /// One-way delay of topologies/two-dc.yaml.
@@ -70,7 +70,10 @@ async fn echo(lab: &Lab, from: &str, to: &str, count: u32) -> Samples {
     let target = lab.datacenter(&dc(to)).probe_address;
     let probe = lab.probe(&dc(from));
     let timeout = Duration::from_millis(500);
-    probe.echo(target, 1, count, Duration::ZERO, timeout).await.unwrap()
+    probe
+        .echo(target, Transport::Udp, 1, count, Duration::ZERO, timeout)
+        .await
+        .unwrap()
 }
 
 fn took(samples: &[Sample]) -> Vec<u64> {

@@ -4,6 +4,7 @@
 //! are taken, images and networks that are absent, networks and volumes in use. In its containers run a relay and a probe
 //! that answer orders, and servers that the probe can ask. It measures nothing: orders that measure are refused in words.
 
+mod beacons;
 mod cache;
 mod programs;
 mod world;
@@ -11,6 +12,7 @@ mod world;
 use super::{Attached, Engine, EngineError, Object, Refusal, Sort};
 use crate::plan::{ContainerSpec, NetworkSpec, VolumeSpec};
 use async_trait::async_trait;
+use beacons::Beaconing;
 use programs::Links;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -85,6 +87,8 @@ struct Container {
     stdout: broadcast::Sender<String>,
     /// Outgoing links, if it is a relay.
     links: Links,
+    /// Orders to send beacons that it got, if it is a probe.
+    beacons: Vec<Beaconing>,
     /// Keys, if it is a primary.
     keys: BTreeMap<String, String>,
     /// Bytes that a primary has written into its replication stream.
@@ -346,7 +350,7 @@ async fn serve(
             () = leave(&mut state, &State::Running) => return,
             order = orders.next_line(), if attached => match order {
                 Ok(Some(order)) => {
-                    if let Some(answer) = programs::answer(&fake, &spec, &order) {
+                    for answer in programs::answer(&fake, &spec, &order) {
                         // Nobody listens: as with a real container, the line goes to the log only.
                         let _unheard = stdout.send(answer);
                     }

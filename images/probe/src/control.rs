@@ -4,6 +4,8 @@
 //! writes without reading, or an order that takes minutes, never holds up another order. An end of file on
 //! stdin does not end the probe: a later command may attach to the same pipe.
 
+use crate::beacon::Ears;
+use crate::running::Running;
 use crate::{clock, order};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -19,8 +21,17 @@ const RETRY_STDIN_NS: u64 = 100_000_000;
 /// Id of answers to lines that carry none.
 const NO_ID: Id = 0;
 
-/// Starts reading orders and writing answers.
-pub fn serve() -> io::Result<()> {
+/// What all orders of this probe share.
+#[derive(Debug, Clone, Default)]
+struct Desk {
+    running: Running,
+    ears: Ears,
+}
+
+/// Starts reading orders and writing answers. Beacons come in through `ears`.
+pub fn serve(ears: Ears) -> io::Result<()> {
+    let running = Running::default();
+    let desk = Desk { running, ears };
     let (answers, queue) = channel();
     thread::Builder::new()
         .name("answers".into())
@@ -28,7 +39,7 @@ pub fn serve() -> io::Result<()> {
     thread::Builder::new().name("orders".into()).spawn(move || {
         let mut input = BufReader::new(io::stdin());
         loop {
-            read_orders(&mut input, &answers);
+            read_orders(&mut input, &desk, &answers);
             clock::sleep_until(clock::now_ns() + RETRY_STDIN_NS);
         }
     })?;
@@ -48,7 +59,7 @@ fn write_answers(queue: &Receiver<FromProbe>, mut output: impl Write) {
 }
 
 /// Reads lines to the end of the input and starts each order.
-fn read_orders(input: &mut impl BufRead, answers: &Sender<FromProbe>) {
+fn read_orders(input: &mut impl BufRead, desk: &Desk, answers: &Sender<FromProbe>) {
     let mut line = Vec::new();
     loop {
         line.clear();
@@ -70,13 +81,13 @@ fn read_orders(input: &mut impl BufRead, answers: &Sender<FromProbe>) {
             continue;
         }
         if !line.trim_ascii().is_empty() {
-            start(&line, answers);
+            start(&line, desk, answers);
         }
     }
 }
 
 /// Gives the order of one line a thread of its own.
-fn start(line: &[u8], answers: &Sender<FromProbe>) {
+fn start(line: &[u8], desk: &Desk, answers: &Sender<FromProbe>) {
     let ToProbe { id, order } = match serde_json::from_slice(line) {
         Ok(order) => order,
         Err(error) => {
@@ -84,8 +95,12 @@ fn start(line: &[u8], answers: &Sender<FromProbe>) {
         }
     };
     let to_order = answers.clone();
+    // Entered here and not by its own thread: an order to stop it can be the very next line.
+    let entry = desk.running.enter(id);
+    let ears = desk.ears.clone();
     let spawned = thread::Builder::new().name(format!("order-{id}")).spawn(move || {
-        let result = order::perform(order, |early| answer(&to_order, id, Ok(early)));
+        let result = order::perform(order, &entry, &ears, |early| answer(&to_order, id, Ok(early)));
+        drop(entry);
         answer(&to_order, id, result.map_err(|error| error.to_string()));
     });
     if let Err(error) = spawned {
@@ -131,7 +146,7 @@ mod tests {
 
     fn answers_to(input: impl Into<Vec<u8>>) -> Receiver<FromProbe> {
         let (answers, queue) = channel();
-        read_orders(&mut Cursor::new(input.into()), &answers);
+        read_orders(&mut Cursor::new(input.into()), &Desk::default(), &answers);
         queue
     }
 
@@ -189,6 +204,20 @@ mod tests {
             late.result.unwrap_err(),
             format!("redis {target}: no reply within 300 ms")
         );
+    }
+
+    #[test]
+    fn an_order_ended_by_another_gives_its_answer_and_one_that_is_not_there_is_named() {
+        let beacons = r#"{"beacons":{"targets":[],"interval_ns":1000000000}}"#;
+        let queue = answers_to(format!(
+            "{{\"id\":1,\"order\":{beacons}}}\n{{\"id\":2,\"order\":{{\"stop\":{{\"order\":1}}}}}}\n\
+             {{\"id\":3,\"order\":{{\"stop\":{{\"order\":99}}}}}}\n"
+        ));
+        let mut answers: Vec<_> = (0..3).map(|_| next(&queue)).collect();
+        answers.sort_by_key(|answer| answer.id);
+        assert!(matches!(answers[0].result, Ok(ProbeAnswer::Beacons { .. })));
+        assert_eq!(answers[1].result, Ok(ProbeAnswer::Done));
+        assert_eq!(answers[2].result, Err("stop order 99: it is not under way".into()));
     }
 
     #[test]

@@ -3,11 +3,12 @@
 //! All connections are open and warm before the first counted operation of any. An operation that fails is
 //! counted by cause; after one that broke the connection the next operation opens a new one, because a late
 //! reply must not be taken for the answer to another command. A load that nobody answers ends: by its time if
-//! it has one, else after [`GIVE_UP`] failures in a row.
+//! it has one, else after [`GIVE_UP`] failures in a row. One that is ended from outside stops before its next operation.
 
 use crate::clock;
 use crate::failures::Failures;
 use crate::pace::{Course, Lane, Step};
+use crate::running::{ENDED, Stop};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use wire::{Load, Pace, ProbeAnswer, Sample};
@@ -140,7 +141,7 @@ impl<E: std::error::Error> Gate<E> {
 }
 
 /// Runs the whole load and returns when its last operation has ended.
-pub fn run<C: Client>(load: &Load) -> Result<ProbeAnswer, LoadError<C::Error>> {
+pub fn run<C: Client>(load: &Load, stop: &Stop) -> Result<ProbeAnswer, LoadError<C::Error>> {
     if load.connections == 0 || load.connections > MAX_CONNECTIONS {
         return Err(LoadError::Connections(load.connections));
     }
@@ -153,7 +154,7 @@ pub fn run<C: Client>(load: &Load) -> Result<ProbeAnswer, LoadError<C::Error>> {
             let spawned = thread::Builder::new()
                 .name(format!("lane-{lane}"))
                 .stack_size(STACK_BYTES)
-                .spawn_scoped(scope, move || drive::<C>(load, lane, gate));
+                .spawn_scoped(scope, move || drive::<C>(load, lane, gate, stop));
             match spawned {
                 Ok(thread) => threads.push(thread),
                 Err(source) => {
@@ -162,7 +163,7 @@ pub fn run<C: Client>(load: &Load) -> Result<ProbeAnswer, LoadError<C::Error>> {
                 }
             }
         }
-        let first = drive::<C>(load, 0, gate);
+        let first = drive::<C>(load, 0, gate, stop);
         let others = threads
             .into_iter()
             .map(|thread| thread.join().expect("a lane does not panic"));
@@ -176,10 +177,10 @@ pub fn run<C: Client>(load: &Load) -> Result<ProbeAnswer, LoadError<C::Error>> {
 }
 
 /// One connection from its opening to its last operation; `None` if the load could not begin.
-fn drive<C: Client>(load: &Load, lane: u32, gate: &Gate<C::Error>) -> Option<Record> {
+fn drive<C: Client>(load: &Load, lane: u32, gate: &Gate<C::Error>, stop: &Stop) -> Option<Record> {
     clock::sharpen();
     let mut failures = Failures::default();
-    let client = match warmed::<C>(load, lane, &mut failures) {
+    let client = match warmed::<C>(load, lane, stop, &mut failures) {
         Ok(client) => client,
         Err(cause) => {
             gate.refuse(LoadError::Start { lane, cause });
@@ -199,15 +200,18 @@ fn drive<C: Client>(load: &Load, lane: u32, gate: &Gate<C::Error>) -> Option<Rec
         failures,
         nodelay: client.nodelay(),
     };
-    measure(client, load, Lane::new(course, lane), &mut record);
+    measure(client, load, Lane::new(course, lane), stop, &mut record);
     Some(record)
 }
 
 /// An open connection after its warm-up. Operations that the server refused are counted, for the counted ones
 /// will not fare better; a connection that broke is an error.
-fn warmed<C: Client>(load: &Load, lane: u32, failures: &mut Failures) -> Result<C, C::Error> {
+fn warmed<C: Client>(load: &Load, lane: u32, stop: &Stop, failures: &mut Failures) -> Result<C, C::Error> {
     let mut client = C::open(load)?;
     for round in 0..load.warmup {
+        if stop.is_set() {
+            break;
+        }
         // The numbers that the lane will use, so that the same keys are warm.
         let i = u64::from(round) * u64::from(load.connections) + u64::from(lane);
         match client.warm(u32::try_from(i).unwrap_or(u32::MAX)) {
@@ -220,7 +224,7 @@ fn warmed<C: Client>(load: &Load, lane: u32, failures: &mut Failures) -> Result<
 }
 
 /// The counted operations of one lane.
-fn measure<C: Client>(client: C, load: &Load, mut lane: Lane, record: &mut Record) {
+fn measure<C: Client>(client: C, load: &Load, mut lane: Lane, stop: &Stop, record: &mut Record) {
     let mut client = Some(client);
     let mut in_a_row = 0;
     loop {
@@ -233,7 +237,9 @@ fn measure<C: Client>(client: C, load: &Load, mut lane: Lane, record: &mut Recor
                 return;
             }
         };
-        clock::sleep_until(intended_ns);
+        if !stop.sleep_until(intended_ns) {
+            return record.failures.add_times(ENDED, left_out(load, lane, intended_ns));
+        }
         match attempt(&mut client, load, i) {
             Ok((
                 Outcome {
@@ -268,6 +274,21 @@ fn measure<C: Client>(client: C, load: &Load, mut lane: Lane, record: &mut Recor
             record.failures.add_times(cause, lane.left());
             return;
         }
+    }
+}
+
+/// Operations of a lane that an ended load still owed: all that were ordered, or, where a time bounds the load, those of
+/// an open loop whose time had come.
+fn left_out(load: &Load, mut lane: Lane, intended_ns: u64) -> u32 {
+    if load.for_ns.is_none() {
+        return lane.left().saturating_add(1);
+    }
+    let now_ns = clock::now_ns();
+    lane.end_at(now_ns);
+    let this = u32::from(matches!(load.pace, Pace::Open { .. }) && intended_ns < now_ns);
+    match lane.step(now_ns) {
+        Step::End { missed } => missed.saturating_add(this),
+        Step::Start { .. } => unreachable!("the lane ends now"),
     }
 }
 

@@ -6,15 +6,19 @@
 //!
 //! Everything that is timed runs on a thread of its own with blocking sockets; see `redis.rs` for why.
 
+mod beacon;
 mod clock;
+mod connect;
 mod control;
 mod echo;
 mod failures;
+mod host;
 mod load;
 mod order;
 mod pace;
 mod postgres;
 mod redis;
+mod running;
 mod socket;
 
 use std::process::ExitCode;
@@ -46,8 +50,9 @@ fn run() -> std::io::Result<()> {
         let _entered = runtime.enter();
         (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?)
     };
-    echo::serve();
-    control::serve()?;
+    let ears = beacon::Ears::default();
+    echo::responder::serve(&ears);
+    control::serve(ears)?;
     runtime.block_on(async {
         tokio::select! {
             _ = term.recv() => {}

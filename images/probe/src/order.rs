@@ -1,16 +1,23 @@
 //! One order from its words to its answer. Knows which module performs what, and nothing else.
 
-use crate::clock;
+use crate::beacon::{BeaconError, Beacons, Ears};
+use crate::connect::ConnectClient;
 use crate::echo::{Echo, EchoError};
+use crate::host::{self, HostError};
 use crate::load::{self, LoadError};
+use crate::postgres::connect::LoginClient;
 use crate::postgres::{self, PostgresClient, PostgresError};
 use crate::redis::RedisError;
 use crate::redis::ledger::{self, Ledger};
 use crate::redis::operation::{self, RedisClient};
+use crate::redis::psync::PsyncClient;
 use crate::redis::visibility::{Poll, Watch};
+use crate::running::{Entry, Stop};
+use crate::socket::DialError;
+use crate::{clock, socket};
 use std::net::SocketAddrV4;
 use std::time::Duration;
-use wire::{ECHO_PORT, Load, Operation, ProbeAnswer, ProbeOrder, Transport};
+use wire::{ECHO_PORT, Id, Load, Operation, ProbeAnswer, ProbeOrder};
 
 /// Why an order has no answer: the object and the cause.
 #[derive(Debug, thiserror::Error)]
@@ -27,48 +34,71 @@ pub enum OrderError {
     /// A Postgres server.
     #[error("postgres {0}: {1}")]
     Postgres(SocketAddrV4, #[source] PostgresError),
-    /// This probe cannot do that.
-    #[error("this probe cannot carry out {0:?}")]
-    Unsupported(ProbeOrder),
+    /// Connections to a server of any kind.
+    #[error("connect to {0}: {1}")]
+    ConnectLoad(SocketAddrV4, #[source] LoadError<DialError>),
+    /// Beacons could not be sent.
+    #[error("beacons: {0}")]
+    Beacon(#[from] BeaconError),
+    /// The host could not be looked at.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// Nothing to end.
+    #[error("stop order {0}: it is not under way")]
+    NotUnderWay(Id),
     /// A load on such a server.
     #[error("postgres {0}: {1}")]
     PostgresLoad(SocketAddrV4, #[source] LoadError<PostgresError>),
 }
 
-/// Performs `order` on this thread. `announce` takes an answer that comes before the last one.
+/// Performs `order`, entered as `entry`, on this thread. Beacons that come in come through `ears`; `announce` takes an
+/// answer that comes before the last one.
 #[expect(
     clippy::too_many_lines,
     reason = "a table: one arm per order, and nothing but names in it"
 )]
-pub fn perform(order: ProbeOrder, announce: impl FnOnce(ProbeAnswer)) -> Result<ProbeAnswer, OrderError> {
+pub fn perform(
+    order: ProbeOrder,
+    entry: &Entry,
+    ears: &Ears,
+    announce: impl FnOnce(ProbeAnswer),
+) -> Result<ProbeAnswer, OrderError> {
     let limit = Duration::from_nanos;
     match order {
         ProbeOrder::Hello => Ok(hello()),
         ProbeOrder::Echo {
             target,
-            transport: Transport::Udp,
+            transport,
             warmup,
             count,
             pause_ns,
             timeout_ns,
-        } => {
-            let target = SocketAddrV4::new(target, ECHO_PORT);
-            Ok(Echo {
-                target,
-                warmup,
-                count,
-                pause_ns,
-                timeout: limit(timeout_ns),
-            }
-            .run()?)
+        } => Ok(Echo {
+            target: SocketAddrV4::new(target, ECHO_PORT),
+            transport,
+            warmup,
+            count,
+            pause_ns,
+            timeout: limit(timeout_ns),
         }
-        other @ (ProbeOrder::Echo { .. }
-        | ProbeOrder::Beacons { .. }
-        | ProbeOrder::Stop { .. }
-        | ProbeOrder::Sleeps { .. }
-        | ProbeOrder::Cpu
-        | ProbeOrder::Sabotage { .. }) => Err(OrderError::Unsupported(other)),
-        ProbeOrder::Load(load) => perform_load(&load),
+        .run(entry.stop())?),
+        ProbeOrder::Beacons { targets, interval_ns } => {
+            let targets = targets.into_iter().map(|target| SocketAddrV4::new(target, ECHO_PORT));
+            Ok(Beacons {
+                targets: targets.collect(),
+                interval_ns,
+            }
+            .run(entry.stop(), ears)?)
+        }
+        ProbeOrder::Stop { order } if entry.all().stop(order) => Ok(ProbeAnswer::Done),
+        ProbeOrder::Stop { order } => Err(OrderError::NotUnderWay(order)),
+        ProbeOrder::Sleeps { sleep_ns, count } => Ok(host::sleeps(sleep_ns, count, entry.stop())?),
+        ProbeOrder::Cpu => Ok(ProbeAnswer::Cpu(host::cpu()?)),
+        ProbeOrder::Sabotage { no_nodelay } => {
+            socket::sabotage(no_nodelay);
+            Ok(ProbeAnswer::Done)
+        }
+        ProbeOrder::Load(load) => perform_load(&load, entry.stop()),
         ProbeOrder::PostgresBatch {
             target,
             sql,
@@ -159,23 +189,27 @@ fn hello() -> ProbeAnswer {
     }
 }
 
-fn perform_load(load: &Load) -> Result<ProbeAnswer, OrderError> {
+fn perform_load(load: &Load, stop: &Stop) -> Result<ProbeAnswer, OrderError> {
     let target = load.target;
     match load.operation {
-        Operation::Connect
-        | Operation::Messages { .. }
-        | Operation::Multi { .. }
-        | Operation::Psync
-        | Operation::PostgresConnect { .. } => Err(OrderError::Unsupported(ProbeOrder::Load(load.clone()))),
-        Operation::PostgresRead { .. } => {
-            load::run::<PostgresClient>(load).map_err(|error| OrderError::PostgresLoad(target, error))
+        Operation::Connect => {
+            load::run::<ConnectClient>(load, stop).map_err(|error| OrderError::ConnectLoad(target, error))
         }
+        Operation::PostgresConnect { .. } => {
+            load::run::<LoginClient>(load, stop).map_err(|error| OrderError::PostgresLoad(target, error))
+        }
+        Operation::PostgresRead { .. } => {
+            load::run::<PostgresClient>(load, stop).map_err(|error| OrderError::PostgresLoad(target, error))
+        }
+        Operation::Psync => load::run::<PsyncClient>(load, stop).map_err(|error| OrderError::RedisLoad(target, error)),
         Operation::Ping
         | Operation::Get { .. }
         | Operation::Set { .. }
         | Operation::SetNumber { .. }
-        | Operation::SetWait { .. } => {
-            load::run::<RedisClient>(load).map_err(|error| OrderError::RedisLoad(target, error))
+        | Operation::SetWait { .. }
+        | Operation::Messages { .. }
+        | Operation::Multi { .. } => {
+            load::run::<RedisClient>(load, stop).map_err(|error| OrderError::RedisLoad(target, error))
         }
     }
 }

@@ -75,6 +75,12 @@ impl Lane {
         Step::Start { i, intended_ns }
     }
 
+    /// Nothing is started any more from `now_ns` on: the next step is the end.
+    pub fn end_at(&mut self, now_ns: u64) {
+        let end_ns = self.course.end_ns.map_or(now_ns, |end_ns| end_ns.min(now_ns));
+        self.course.end_ns = Some(end_ns);
+    }
+
     /// Operations of this lane that are left.
     pub fn left(&self) -> u32 {
         let left = u64::from(self.course.count).saturating_sub(self.next);

@@ -1,8 +1,10 @@
 //! Postgres over tokio-postgres, on a runtime of the order's own thread.
 //!
 //! The driver's connection task and the waiting query share that one thread, so a reply wakes nobody else.
-//! User and database are `postgres`, without password and without TLS: the servers of a lab trust. The
-//! driver knows no limit per query, so each has one here, and a connection that overran it is not used again.
+//! User and database are `postgres`, without password, unless an operation says otherwise, and there is no TLS: the
+//! servers of a lab trust. The driver knows no limit per query, so each has one here, and a connection that overran it is not used again.
+
+pub mod connect;
 
 use crate::clock;
 use crate::load::{Client, Outcome, strided};
@@ -12,12 +14,17 @@ use std::io;
 use std::net::SocketAddrV4;
 use std::time::Duration;
 use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
+use tokio_postgres::config::{ChannelBinding, SslMode};
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{NoTls, SimpleQueryMessage, Statement};
+use tokio_postgres::{Config, NoTls, SimpleQueryMessage, Statement};
 use wire::{Load, Operation};
 
 /// Limit of the connection and of the request that cancel a late query.
 const CANCEL_LIMIT: Duration = Duration::from_secs(1);
+
+/// Limit of a goodbye.
+const CLOSE_LIMIT: Duration = Duration::from_millis(100);
 
 /// Why an operation on a Postgres server failed.
 #[derive(Debug, thiserror::Error)]
@@ -72,7 +79,7 @@ fn text(error: &tokio_postgres::Error) -> String {
 
 /// Statements whose results do not matter.
 pub fn batch(target: SocketAddrV4, sql: &str, limit: Duration) -> Result<(), PostgresError> {
-    let session = Session::open(target, limit)?;
+    let session = Session::open(target, trusted(), limit)?;
     let done = session.within(limit, session.client.batch_execute(sql));
     session.cancel_if_late(target, &done);
     done
@@ -80,7 +87,7 @@ pub fn batch(target: SocketAddrV4, sql: &str, limit: Duration) -> Result<(), Pos
 
 /// First column of the first row, as text.
 pub fn query(target: SocketAddrV4, sql: &str, limit: Duration) -> Result<String, PostgresError> {
-    let session = Session::open(target, limit)?;
+    let session = Session::open(target, trusted(), limit)?;
     let messages = session.within(limit, session.client.simple_query(sql));
     session.cancel_if_late(target, &messages);
     let messages = messages?;
@@ -92,39 +99,70 @@ pub fn query(target: SocketAddrV4, sql: &str, limit: Duration) -> Result<String,
     Ok(value.ok_or(PostgresError::Null)?.to_owned())
 }
 
+/// What the sessions of a lab's servers need: they trust.
+fn trusted() -> Config {
+    let mut config = Config::new();
+    config.user("postgres").dbname("postgres");
+    config
+}
+
 /// One session and the runtime that drives it.
 struct Session {
     // Dropped before the runtime that its connection task lives on.
     client: tokio_postgres::Client,
+    connection: JoinHandle<Result<(), tokio_postgres::Error>>,
     runtime: Runtime,
     nodelay: bool,
+    /// Directly before the first packet.
+    began_ns: u64,
+    /// Directly after the server was ready for a query.
+    ready_ns: u64,
 }
 
 impl Session {
-    fn open(target: SocketAddrV4, limit: Duration) -> Result<Self, PostgresError> {
-        let Dialled { stream, nodelay } = dial(target, limit)?;
-        stream.set_nonblocking(true).map_err(PostgresError::Setup)?;
+    /// Dials and logs in: both within `limit`. No TLS is asked for, which would cost a round trip more.
+    fn open(target: SocketAddrV4, mut config: Config, limit: Duration) -> Result<Self, PostgresError> {
+        config
+            .ssl_mode(SslMode::Disable)
+            .channel_binding(ChannelBinding::Disable)
+            .application_name("testbed probe");
+        // Made before the first packet: it is no part of what a session costs.
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(PostgresError::Setup)?;
-        let opened = runtime.block_on(async {
+        let Dialled {
+            stream,
+            nodelay,
+            began_ns,
+            ..
+        } = dial(target, limit)?;
+        stream.set_nonblocking(true).map_err(PostgresError::Setup)?;
+        let (client, connection, ready_ns) = runtime.block_on(async {
             let stream = tokio::net::TcpStream::from_std(stream).map_err(PostgresError::Setup)?;
-            let mut config = tokio_postgres::Config::new();
-            config
-                .user("postgres")
-                .dbname("postgres")
-                .application_name("testbed probe");
             let (client, connection) = limited(limit, config.connect_raw(stream, NoTls)).await?;
+            let ready_ns = clock::now_ns();
             // How it ends is told to the query that it breaks.
-            tokio::spawn(connection);
-            Ok::<_, PostgresError>(client)
+            Ok::<_, PostgresError>((client, tokio::spawn(connection), ready_ns))
         })?;
         Ok(Self {
-            client: opened,
+            client,
+            connection,
             runtime,
             nodelay,
+            began_ns,
+            ready_ns,
         })
+    }
+
+    /// Says goodbye, so that the server logs no lost connection. Dropped without it, a session just ends.
+    fn close(self) {
+        drop(self.client);
+        let connection = self.connection;
+        // The goodbye is written at once or never.
+        let _ = self
+            .runtime
+            .block_on(async { tokio::time::timeout(CLOSE_LIMIT, connection).await });
     }
 
     /// Runs the session until `future` is done or the limit has passed.
@@ -217,7 +255,7 @@ impl Client for PostgresClient {
             unreachable!("a load is given to the client of its operation")
         };
         let limit = Duration::from_nanos(load.timeout_ns);
-        let session = Session::open(load.target, limit)?;
+        let session = Session::open(load.target, trusted(), limit)?;
         let statement = session.within(limit, session.client.prepare(sql))?;
         let key_type = KeyType::of(&statement)?;
         Ok(Self {

@@ -13,7 +13,9 @@
 mod fake;
 pub mod ledger;
 pub mod operation;
+pub mod psync;
 pub mod reply;
+mod several;
 pub mod visibility;
 
 use crate::clock;
@@ -58,6 +60,12 @@ pub enum RedisError {
     /// GET found nothing.
     #[error("key is absent")]
     Absent,
+    /// An operation of nothing.
+    #[error("an operation of no messages was ordered")]
+    NoMessages,
+    /// A background save that does not end.
+    #[error("the server was still saving after {0} ms")]
+    Saving(u128),
     /// Nobody would ever see an event.
     #[error("notify-keyspace-events is \"{0}\": it needs K, and $ or A")]
     NoEvents(String),
@@ -70,7 +78,12 @@ impl RedisError {
             Self::Dial(_) | Self::Send(_) | Self::NoReply(_) | Self::Closed | Self::Receive(_) | Self::Malformed(_) => {
                 true
             }
-            Self::Refused(_) | Self::Unexpected { .. } | Self::Absent | Self::NoEvents(_) => false,
+            Self::Refused(_)
+            | Self::Unexpected { .. }
+            | Self::Absent
+            | Self::NoMessages
+            | Self::Saving(_)
+            | Self::NoEvents(_) => false,
         }
     }
 
@@ -102,7 +115,7 @@ pub struct Connection {
 impl Connection {
     /// Connects within `limit`; sends nothing.
     pub fn open(target: SocketAddrV4, limit: Duration) -> Result<Self, RedisError> {
-        let Dialled { stream, nodelay } = dial(target, limit)?;
+        let Dialled { stream, nodelay, .. } = dial(target, limit)?;
         stream.set_write_timeout(Some(limit)).map_err(DialError::Option)?;
         Ok(Self {
             stream,

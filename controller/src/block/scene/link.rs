@@ -8,7 +8,7 @@ use crate::lab::LinkSeen;
 use crate::names::DatacenterName;
 use crate::probe::{Samples, nanoseconds};
 use std::time::Duration;
-use wire::{CutKind, Pace};
+use wire::{CutKind, Pace, Transport};
 
 /// Round trips of the link before they count, each time.
 const ECHO_WARMUP: u32 = 2;
@@ -193,7 +193,9 @@ impl Scene<'_> {
     ) -> Result<Samples, BlockError> {
         let target = self.lab.datacenter(to).probe_address;
         let probe = self.lab.probe(from);
-        Ok(probe.echo(target, ECHO_WARMUP, count, pause, REPLY).await?)
+        Ok(probe
+            .echo(target, Transport::Udp, ECHO_WARMUP, count, pause, REPLY)
+            .await?)
     }
 }
 

@@ -1,8 +1,11 @@
 //! The fake engine keeps the rules of a real one: each was seen in `tests/docker_engine.rs`.
 
 use super::*;
+use crate::docker::EngineHandle;
 use crate::names::{Kind, LABEL_DATACENTER};
+use crate::probe::ProbeClient;
 use std::net::SocketAddrV4;
+use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use wire::{
     Conditions, CutKind, FromProbe, FromRelay, ProbeAnswer, ProbeOrder, RelayAnswer, RelayConfig, RelayLinkConfig,
@@ -264,6 +267,48 @@ async fn a_probe_sees_round_trips_as_long_as_the_links_say() {
         panic!("no samples");
     };
     assert_eq!((samples.len(), failures[0].times), (0, 3));
+}
+
+#[tokio::test]
+async fn beacons_arrive_as_late_as_the_link_says_until_they_are_ended() {
+    let fake = two_datacenters().await;
+    let networks = {
+        let world = fake.world();
+        let networks = world.networks.iter().map(|(id, spec)| (spec.name.clone(), id.clone()));
+        networks.collect::<BTreeMap<String, String>>()
+    };
+    let far = container("probe1", Kind::Probe, 1, 3);
+    let made = fake.create_container(&far, &networks).await.unwrap();
+    fake.start(&made.id).await.unwrap();
+    let engine: EngineHandle = Arc::new(fake.clone());
+    let client = async |name: &str| {
+        let engine = Arc::clone(&engine);
+        ProbeClient::attach(engine, name, Duration::from_secs(5)).await.unwrap()
+    };
+    let (near, far) = (client("probe").await, client("probe1").await);
+    let beat = Duration::from_micros(100);
+    let address = Ipv4Addr::new(198, 18, 2, 3);
+    let listening = near.beacons(Vec::new(), beat).await.unwrap();
+    // asked after it on the same line: it has begun
+    near.cpu().await.unwrap();
+    let sending = far.beacons(vec![address], beat).await.unwrap();
+    far.cpu().await.unwrap();
+    tokio::time::sleep(Duration::from_millis(2)).await;
+    let sent = sending.stop(Duration::from_secs(5)).await.unwrap();
+    assert!(sent.sent.len() >= 20 && sent.heard.is_empty(), "{}", sent.sent.len());
+    assert!(sent.sent.iter().all(|(target, ..)| *target == address));
+    let heard = listening.stop(Duration::from_secs(5)).await.unwrap();
+    assert_eq!((heard.sent.len(), heard.heard.len()), (0, sent.sent.len()));
+    for beacon in &heard.heard {
+        assert_eq!(beacon.from, Ipv4Addr::new(198, 18, 1, 3));
+        assert_eq!(beacon.received_ns - beacon.sent_ns, 20, "from dc1 to dc2");
+    }
+    // one that is dropped is ended too
+    drop(near.beacons(vec![address], beat).await.unwrap());
+    assert!(near.idle(Duration::from_secs(5)).await);
+    let none = near.beacons(Vec::new(), Duration::ZERO).await.unwrap();
+    let refused = none.stop(Duration::from_secs(5)).await.unwrap_err();
+    assert!(refused.to_string().contains("interval of zero"), "{refused}");
 }
 
 #[tokio::test]

@@ -78,6 +78,7 @@ impl World {
             state: watch::Sender::new(State::Created),
             stdout: broadcast::Sender::new(LAG),
             links: Links::of(spec),
+            beacons: Vec::new(),
             keys: BTreeMap::new(),
             offset: 0,
         };

@@ -1,0 +1,164 @@
+//! `PSYNC ? -1` until its first reply: what a replica's request for everything costs, without the replica's own timers.
+//!
+//! No REPLCONF is sent. A replica that says `capa eof` is made to wait `repl-diskless-sync-delay` for company before
+//! anything is answered; one that says nothing is answered as soon as the server has begun to save. A server begins
+//! only one save at a time, so each operation first waits, untimed, until none is under way, and closes, untimed, as
+//! soon as it was answered; the server then drops the save.
+
+use super::{Connection, RedisError, accept, pack};
+use crate::clock;
+use crate::load::{Client, Outcome};
+use redis::Value;
+use std::net::SocketAddrV4;
+use std::time::Duration;
+use wire::Load;
+
+/// Between two looks whether a save is under way: the server itself looks ten times a second.
+const LOOK_NS: u64 = 10_000_000;
+
+/// Asks on a new connection for each operation.
+pub struct PsyncClient {
+    target: SocketAddrV4,
+    limit: Duration,
+    /// Of the last connection; nothing was opened without it before the first.
+    nodelay: bool,
+}
+
+impl Client for PsyncClient {
+    type Error = RedisError;
+
+    fn open(load: &Load) -> Result<Self, RedisError> {
+        Ok(Self {
+            target: load.target,
+            limit: Duration::from_nanos(load.timeout_ns),
+            nodelay: true,
+        })
+    }
+
+    fn nodelay(&self) -> bool {
+        self.nodelay
+    }
+
+    fn warm(&mut self, i: u32) -> Result<(), RedisError> {
+        self.perform(i).map(|_| ())
+    }
+
+    fn perform(&mut self, _: u32) -> Result<Outcome, RedisError> {
+        let mut connection = Connection::open(self.target, self.limit)?;
+        self.nodelay = connection.nodelay();
+        wait_for_no_save(&mut connection, self.limit)?;
+        let timed = connection.ask(&pack(&[b"PSYNC", b"?", b"-1"]), self.limit)?;
+        match accept(timed.value)? {
+            Value::SimpleString(text) if text.starts_with("FULLRESYNC ") => Ok(Outcome {
+                started_ns: timed.started_ns,
+                ended_ns: timed.ended_ns,
+                outcome: 0,
+            }),
+            other => Err(RedisError::unexpected("PSYNC", &other)),
+        }
+    }
+
+    fn breaks(error: &RedisError) -> bool {
+        error.breaks()
+    }
+}
+
+fn wait_for_no_save(connection: &mut Connection, limit: Duration) -> Result<(), RedisError> {
+    let deadline_ns = clock::now_ns().saturating_add(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
+    let ask = pack(&[b"INFO", b"persistence"]);
+    loop {
+        match accept(connection.ask(&ask, limit)?.value)? {
+            Value::BulkString(text) if !saves(&text) => return Ok(()),
+            Value::BulkString(_) => {}
+            other => return Err(RedisError::unexpected("INFO persistence", &other)),
+        }
+        if clock::until(deadline_ns).is_zero() {
+            return Err(RedisError::Saving(limit.as_millis()));
+        }
+        clock::sleep_until(clock::now_ns() + LOOK_NS);
+    }
+}
+
+/// Whether `INFO persistence` tells of a child that saves.
+fn saves(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text);
+    let mut lines = text.lines();
+    lines.any(|line| matches!(line, "rdb_bgsave_in_progress:1" | "aof_rewrite_in_progress:1"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fake::{Act, bulk, serve};
+    use super::*;
+    use crate::load;
+    use crate::running::Stop;
+    use std::sync::mpsc::channel;
+    use wire::{Failure, Operation, Pace, ProbeAnswer, Sample};
+
+    fn run(target: SocketAddrV4, limit: Duration) -> (Vec<Sample>, Vec<Failure>) {
+        let load = Load {
+            target,
+            operation: Operation::Psync,
+            connections: 1,
+            warmup: 0,
+            count: 2,
+            for_ns: None,
+            pace: Pace::Closed { pause_ns: 0 },
+            timeout_ns: u64::try_from(limit.as_nanos()).unwrap(),
+        };
+        match load::run::<PsyncClient>(&load, &Stop::default()) {
+            Ok(ProbeAnswer::Samples {
+                samples,
+                failures,
+                nodelay: Some(true),
+            }) => (samples, failures),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn each_waits_for_the_save_before_it_and_only_the_answer_is_timed() {
+        let (heard, hears) = channel();
+        let mut looks = 0;
+        let target = serve(move |command| {
+            heard.send(command.join(" ")).unwrap();
+            if command[0] == "PSYNC" {
+                let reply = format!("+FULLRESYNC {} 0\r\n$9\r\nREDIS0011", "a".repeat(40));
+                return Act::Late(Duration::from_millis(3), reply);
+            }
+            looks += 1;
+            let saving = u8::from(looks == 2);
+            let text = format!("# Persistence\r\nloading:0\r\nrdb_bgsave_in_progress:{saving}\r\n");
+            Act::Say(bulk(&text))
+        });
+        let (samples, failures) = run(target, Duration::from_secs(5));
+        assert_eq!((samples.len(), failures), (2, vec![]));
+        let commands: Vec<String> = hears.try_iter().collect();
+        let (info, psync) = ("INFO persistence", "PSYNC ? -1");
+        assert_eq!(commands, [info, psync, info, info, psync]);
+        for sample in samples {
+            let took = sample.ended_ns - sample.started_ns;
+            assert!(
+                (3_000_000..13_000_000).contains(&took),
+                "a look costs 10 ms, the answer 3: {took}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_save_without_end_and_a_refusal_are_failures() {
+        let target = serve(|_| Act::Say(bulk("rdb_bgsave_in_progress:1")));
+        let (samples, failures) = run(target, Duration::from_millis(30));
+        assert_eq!((samples.len(), failures[0].times), (0, 2));
+        assert_eq!(failures[0].cause, "the server was still saving after 30 ms");
+        let target = serve(|command| match command[0].as_str() {
+            "PSYNC" => Act::Say("-NOMASTERLINK Can't SYNC\r\n".into()),
+            _ => Act::Say(bulk("rdb_bgsave_in_progress:0")),
+        });
+        let (_, failures) = run(target, Duration::from_secs(5));
+        assert_eq!(
+            (failures[0].cause.as_str(), failures[0].times),
+            ("NOMASTERLINK Can't SYNC", 2)
+        );
+    }
+}
