@@ -3,7 +3,7 @@
 
 mod link;
 
-pub use link::LinkVerb;
+pub use link::{CaptureArgs, LinkVerb};
 
 use crate::names::{LabName, NodeName};
 use clap::{Args, Parser, Subcommand, ValueEnum};

@@ -2,6 +2,7 @@
 
 pub use crate::exit::ExitCode;
 
+use crate::capture::CaptureError;
 use crate::docker::EngineError;
 use crate::image::ImageError;
 use crate::instrument::InstrumentError;
@@ -92,6 +93,18 @@ impl From<LabError> for CommandError {
             code,
             text: error.to_string(),
             hint: error.hint(),
+        }
+    }
+}
+
+impl From<CaptureError> for CommandError {
+    fn from(error: CaptureError) -> Self {
+        match error {
+            CaptureError::Lab(error) => error.into(),
+            CaptureError::Channel(error) => LabError::from(error).into(),
+            CaptureError::GoingOn { .. } => Self::new(ExitCode::Incomplete, error.to_string())
+                .hint("end the other `link capture` or `run --capture`; one that was killed ends within ten seconds"),
+            CaptureError::Packet { .. } | CaptureError::Write(_) => Self::new(ExitCode::Incomplete, error.to_string()),
         }
     }
 }

@@ -13,6 +13,7 @@ pub mod findings;
 pub mod history;
 pub mod manifest;
 pub mod names;
+pub mod pcapng;
 pub mod plan;
 pub mod release;
 pub mod replication;
@@ -22,6 +23,7 @@ pub mod topology;
 
 // -- does: engine, containers, files, time --
 pub mod block;
+pub mod capture;
 pub mod channel;
 pub mod docker;
 pub mod image;

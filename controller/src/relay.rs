@@ -5,7 +5,7 @@ use crate::channel::{Channel, ChannelError};
 use crate::docker::EngineHandle;
 use std::time::Duration;
 use tokio::time::Instant;
-use wire::{FromRelay, RelayAnswer, RelayOrder, RelayStatus, ToRelay};
+use wire::{Captured, FromRelay, RelayAnswer, RelayOrder, RelayStatus, ToRelay};
 
 /// Limit of one order: a relay answers in well under a millisecond, a busy host gets the rest.
 const ORDER: Duration = Duration::from_secs(5);
@@ -40,19 +40,46 @@ impl RelayClient {
     /// # Errors
     /// The relay refused it, ended, or did not answer in time.
     pub async fn order_within(&self, order: RelayOrder, limit: Duration) -> Result<RelayStatus, ChannelError> {
+        let answer = self.ask(order, limit, |answer| match answer {
+            RelayAnswer::Status(status) => Some(*status),
+            RelayAnswer::Captured(_) => None,
+        });
+        answer.await
+    }
+
+    /// Takes away what the relay captured on its link to `to` since the last time.
+    ///
+    /// # Errors
+    /// No capture is going on, or the relay ended, or did not answer in time.
+    pub async fn take_captured(&self, to: &str, most_bytes: u32) -> Result<Captured, ChannelError> {
+        let order = RelayOrder::TakeCapture {
+            to: to.to_owned(),
+            most_bytes,
+        };
+        let answer = self.ask(order, ORDER, |answer| match answer {
+            RelayAnswer::Captured(captured) => Some(captured),
+            RelayAnswer::Status(_) => None,
+        });
+        answer.await
+    }
+
+    /// Gives an order and waits for the answer that is `wanted`.
+    async fn ask<T>(
+        &self,
+        order: RelayOrder,
+        limit: Duration,
+        wanted: impl FnOnce(RelayAnswer) -> Option<T>,
+    ) -> Result<T, ChannelError> {
         let deadline = Instant::now() + limit;
         let id = fastrand::u64(..);
         let shown = serde_json::to_string(&order).expect("an order is always JSON");
         let line = serde_json::to_string(&ToRelay { id, order }).expect("an order is always JSON");
         let mut pending = self.channel.send(id, shown, line, deadline).await?;
         let answer = pending.next(deadline).await?;
-        match serde_json::from_str::<FromRelay>(&answer) {
-            Ok(FromRelay {
-                result: Ok(RelayAnswer::Status(status)),
-                ..
-            }) => Ok(*status),
-            Ok(FromRelay { result: Err(cause), .. }) => Err(pending.refused(cause)),
-            Ok(_) | Err(_) => Err(pending.strange(&answer)),
+        match serde_json::from_str::<FromRelay>(&answer).map(|answer| answer.result) {
+            Ok(Ok(told)) => wanted(told).ok_or_else(|| pending.strange(&answer)),
+            Ok(Err(cause)) => Err(pending.refused(cause)),
+            Err(_) => Err(pending.strange(&answer)),
         }
     }
 }

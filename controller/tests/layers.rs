@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// Modules of the controller, lowest first; a module imports only from lines above its own. `|` parts the names of a line.
 const LAYERS: &[&str] = &[
     // -- decides --
-    "names | stats | document | replication | conditions",
+    "names | stats | document | replication | conditions | pcapng",
     "topology | history | manifest",
     "release",
     "address | claim",
@@ -23,7 +23,7 @@ const LAYERS: &[&str] = &[
     "image | channel | instrument",
     "relay | probe",
     "lab",
-    "block | store",
+    "block | store | capture",
     "error | cli",
     // -- chains the stages --
     "commands",

@@ -19,6 +19,7 @@ const NOT_OURS: [&str; 1] = ["topology"];
 fn schemas() -> Vec<(&'static str, Value)> {
     vec![
         ("blocks", document_schema::<blocks::BlocksDocument>("blocks")),
+        ("capture", document_schema::<link::CaptureDocument>("capture")),
         ("doctor", document_schema::<doctor::DoctorDocument>("doctor")),
         ("down", document_schema::<down::DownDocument>("down")),
         ("error", document_schema::<ErrorDocument<'static>>("error")),

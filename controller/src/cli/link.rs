@@ -1,7 +1,8 @@
 //! `link` and its verbs.
 
 use super::LabArg;
-use clap::Subcommand;
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
 
 /// `link`.
 #[derive(Debug, Subcommand)]
@@ -47,4 +48,25 @@ pub enum LinkVerb {
         #[command(flatten)]
         lab: LabArg,
     },
+    /// Write what a link sees to a pcapng file: packets that arrive, leave, and are dropped
+    Capture(CaptureArgs),
+}
+
+/// `link capture`.
+#[derive(Debug, Args)]
+pub struct CaptureArgs {
+    /// dc1-dc2 (both directions) or dc1:dc2 (from dc1 to dc2)
+    pub link: String,
+    /// File (`-`: stdout, e.g. for `| tshark -r -`)
+    #[arg(short = 'w', long = "write", value_name = "FILE")]
+    pub file: PathBuf,
+    /// Keep so many bytes of each packet, from the IP header on
+    #[arg(long, default_value_t = 262_144, value_name = "BYTES")]
+    pub snaplen: u32,
+    /// End after this; without it, Ctrl-C ends it
+    #[arg(long = "for", value_parser = humantime::parse_duration, value_name = "TIME")]
+    pub duration: Option<std::time::Duration>,
+    /// The lab
+    #[command(flatten)]
+    pub lab: LabArg,
 }

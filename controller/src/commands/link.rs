@@ -1,10 +1,12 @@
 //! `link`: conditions and state of a running lab's links. `dc1-dc2` means both directions, changed at one instant;
 //! `dc1:dc2` the one from dc1 to dc2. What `--for` changes is restored, on an interruption as well.
 
+mod capture;
 mod change;
 mod name;
 mod table;
 
+pub use capture::{CaptureDocument, CaptureRow};
 pub use table::LinkRow;
 
 use super::engines;
@@ -33,6 +35,7 @@ pub struct LinkDocument {
 
 pub(super) async fn run(global: &Global, verb: LinkVerb) -> Result<ExitCode, CommandError> {
     let (lab, text) = match &verb {
+        LinkVerb::Capture(args) => return capture::run(global, args).await,
         LinkVerb::Show { link, lab } => (lab, link.as_ref()),
         LinkVerb::Set { link, lab, .. } | LinkVerb::Cut { link, lab, .. } | LinkVerb::Heal { link, lab } => {
             (lab, Some(link))
@@ -42,7 +45,7 @@ pub(super) async fn run(global: &Global, verb: LinkVerb) -> Result<ExitCode, Com
     let change = Change::of(&verb)?;
     let duration = match &verb {
         LinkVerb::Set { duration, .. } | LinkVerb::Cut { duration, .. } => *duration,
-        LinkVerb::Show { .. } | LinkVerb::Heal { .. } => None,
+        LinkVerb::Show { .. } | LinkVerb::Heal { .. } | LinkVerb::Capture(_) => None,
     };
     // Only what is to be restored must outlive a signal.
     let stop = match duration {

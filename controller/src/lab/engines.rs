@@ -24,6 +24,14 @@ impl From<EngineHandle> for Engines {
     }
 }
 
+impl super::Lab {
+    /// Whether two datacenters live on one engine, and so see one clock.
+    #[must_use]
+    pub fn share_engine(&self, one: &DatacenterName, other: &DatacenterName) -> bool {
+        Arc::ptr_eq(self.engines.of(one), self.engines.of(other))
+    }
+}
+
 impl Engines {
     /// The engine of a datacenter.
     #[must_use]

@@ -19,7 +19,7 @@ pub(super) enum Change {
 impl Change {
     pub(super) fn of(verb: &LinkVerb) -> Result<Self, CommandError> {
         match verb {
-            LinkVerb::Show { .. } => Ok(Self::None),
+            LinkVerb::Show { .. } | LinkVerb::Capture(_) => Ok(Self::None),
             LinkVerb::Cut { .. } => Ok(Self::Cut),
             LinkVerb::Heal { .. } => Ok(Self::Heal),
             LinkVerb::Set { link, conditions, .. } => {

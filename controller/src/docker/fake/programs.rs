@@ -7,8 +7,8 @@ use crate::plan::ContainerSpec;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use wire::{
-    CpuSeen, Failure, FromProbe, FromRelay, Id, LinkStatus, Path, ProbeAnswer, ProbeOrder, RelayAnswer, RelayConfig,
-    RelayOrder, RelayStatus, Sample, ToProbe, ToRelay, Transport,
+    Captured, CapturedPacket, CpuSeen, Failure, Fate, FromProbe, FromRelay, Id, LinkStatus, Path, ProbeAnswer,
+    ProbeOrder, RelayAnswer, RelayConfig, RelayOrder, RelayStatus, Sample, ToProbe, ToRelay, Transport,
 };
 
 /// Version that relay and probe report.
@@ -65,17 +65,39 @@ impl Links {
             }
             RelayOrder::SetPath { path } => self.path = Some(*path),
             RelayOrder::Mirror { .. } | RelayOrder::StopPlay { .. } => {}
-            RelayOrder::Play { .. }
-            | RelayOrder::Capture { .. }
-            | RelayOrder::TakeCapture { .. }
-            | RelayOrder::Sabotage { .. } => return Err("this engine is a fake".to_owned()),
+            RelayOrder::Capture { to, snap_bytes } => self.link(to)?.capturing = snap_bytes.is_some(),
+            RelayOrder::Play { .. } | RelayOrder::TakeCapture { .. } | RelayOrder::Sabotage { .. } => {
+                return Err("this engine is a fake".to_owned());
+            }
         }
         Ok(())
+    }
+
+    /// One packet that has just arrived, however often it is asked.
+    fn captured(&mut self, to: &str, now_ns: u64) -> Result<Captured, String> {
+        if !self.link(to)?.capturing {
+            return Err("no capture is going on".to_owned());
+        }
+        let packet = CapturedPacket {
+            at_ns: now_ns,
+            fate: Fate::Arrived,
+            length: 20,
+            bytes: "RQAAFA==".to_owned(),
+        };
+        Ok(Captured {
+            packets: vec![packet],
+            lost: 1,
+            more: false,
+        })
     }
 
     fn link(&mut self, to: &str) -> Result<&mut LinkStatus, String> {
         let link = self.links.get_mut(to);
         link.ok_or_else(|| format!("relay of {} has no link to {to}", self.datacenter))
+    }
+
+    fn answer(&self, now_ns: u64) -> RelayAnswer {
+        RelayAnswer::Status(Box::new(self.status(now_ns)))
     }
 
     fn status(&self, now_ns: u64) -> RelayStatus {
@@ -118,11 +140,11 @@ fn relay(world: &mut World, spec: &ContainerSpec, line: &str) -> Option<String> 
     let order: ToRelay = serde_json::from_str(line).ok()?;
     let mut containers = world.containers.values_mut();
     let relay = containers.find(|container| container.spec.name == spec.name)?;
-    let result = relay.links.obey(&order.order, now_ns);
-    let answer = FromRelay {
-        id: order.id,
-        result: result.map(|()| RelayAnswer::Status(Box::new(relay.links.status(now_ns)))),
+    let result = match &order.order {
+        RelayOrder::TakeCapture { to, .. } => relay.links.captured(to, now_ns).map(RelayAnswer::Captured),
+        order => relay.links.obey(order, now_ns).map(|()| relay.links.answer(now_ns)),
     };
+    let answer = FromRelay { id: order.id, result };
     Some(serde_json::to_string(&answer).expect("an answer is always JSON"))
 }
 
