@@ -8,6 +8,10 @@
     reason = "all of this is a test, which clippy only sees in #[test] functions"
 )]
 
+#[path = "program/instrument.rs"]
+mod instrument;
+#[path = "program/operations.rs"]
+mod operations;
 #[path = "program/servers.rs"]
 mod servers;
 
@@ -33,7 +37,11 @@ struct Probe {
 
 impl Probe {
     fn start() -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_probe"))
+        Self::start_by(Command::new(env!("CARGO_BIN_EXE_probe")))
+    }
+
+    fn start_by(mut command: Command) -> Self {
+        let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

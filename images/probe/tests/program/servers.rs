@@ -8,11 +8,11 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use wire::{Load, Operation, Pace, ProbeAnswer, ProbeOrder, Reply, Sample};
 
-const S: u64 = 1_000_000_000;
-const MS: u64 = 1_000_000;
+pub const S: u64 = 1_000_000_000;
+pub const MS: u64 = 1_000_000;
 
 /// Tells why a test proves nothing here; past the capture of the test harness.
-fn skipped(reason: &str) {
+pub fn skipped(reason: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: {reason}");
 }
 
@@ -22,9 +22,9 @@ fn free_address() -> SocketAddrV4 {
 }
 
 /// A server of this test, stopped with it.
-struct Server {
+pub struct Server {
     child: Child,
-    target: SocketAddrV4,
+    pub target: SocketAddrV4,
 }
 
 impl Drop for Server {
@@ -43,10 +43,10 @@ impl Drop for Server {
 }
 
 /// A directory of this test, removed with it.
-struct Directory(PathBuf);
+pub struct Directory(pub PathBuf);
 
 impl Directory {
-    fn new(name: &str) -> Self {
+    pub fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("probe-test-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Self(path)
@@ -60,7 +60,7 @@ impl Drop for Directory {
 }
 
 /// `None` if the program is not installed.
-fn redis(directory: &Path, primary: Option<SocketAddrV4>) -> Option<Server> {
+pub fn redis(directory: &Path, primary: Option<SocketAddrV4>) -> Option<Server> {
     let target = free_address();
     let mut command = Command::new("redis-server");
     command.args([
@@ -80,7 +80,7 @@ fn redis(directory: &Path, primary: Option<SocketAddrV4>) -> Option<Server> {
 }
 
 /// Asks until `accepts` the answer.
-fn until(probe: &mut Probe, order: &ProbeOrder, accepts: impl Fn(&ProbeAnswer) -> bool) {
+pub fn until(probe: &mut Probe, order: &ProbeOrder, accepts: impl Fn(&ProbeAnswer) -> bool) {
     let began = Instant::now();
     loop {
         let answer = probe.ask(order.clone());
@@ -92,7 +92,7 @@ fn until(probe: &mut Probe, order: &ProbeOrder, accepts: impl Fn(&ProbeAnswer) -
     }
 }
 
-fn commands(target: SocketAddrV4, command: &[&str]) -> ProbeOrder {
+pub fn commands(target: SocketAddrV4, command: &[&str]) -> ProbeOrder {
     let commands = vec![command.iter().map(ToString::to_string).collect()];
     ProbeOrder::Redis {
         target,
@@ -101,7 +101,7 @@ fn commands(target: SocketAddrV4, command: &[&str]) -> ProbeOrder {
     }
 }
 
-fn load(target: SocketAddrV4, operation: Operation, count: u32) -> Load {
+pub fn load(target: SocketAddrV4, operation: Operation, count: u32) -> Load {
     let pace = Pace::Closed { pause_ns: 0 };
     Load {
         target,
@@ -116,7 +116,7 @@ fn load(target: SocketAddrV4, operation: Operation, count: u32) -> Load {
 }
 
 /// Samples of an answer without any failure.
-fn samples(answer: Result<ProbeAnswer, String>) -> Vec<Sample> {
+pub fn samples(answer: Result<ProbeAnswer, String>) -> Vec<Sample> {
     match answer {
         Ok(ProbeAnswer::Samples {
             samples,
@@ -261,7 +261,7 @@ fn as_postgres(program: &Path) -> Command {
 }
 
 /// `None` if no database can be made here.
-fn postgres(directory: &Path) -> Option<Server> {
+pub fn postgres(directory: &Path) -> Option<Server> {
     let programs = postgres_programs()?;
     let cluster = directory.join("cluster");
     let _ = Command::new("chown")
@@ -278,6 +278,10 @@ fn postgres(directory: &Path) -> Option<Server> {
     if !made.is_ok_and(|status| status.success()) {
         return None;
     }
+    // Roles of this name are asked for a password, all others are trusted.
+    let rules = cluster.join("pg_hba.conf");
+    let trust = std::fs::read_to_string(&rules).unwrap();
+    std::fs::write(&rules, format!("host all scram all scram-sha-256\n{trust}")).unwrap();
     let target = free_address();
     let child = as_postgres(&programs.join("postgres"))
         .args([
