@@ -6,11 +6,15 @@
 
 mod condition;
 mod delay;
+mod mode;
 mod quantity;
 mod schedule;
 
-pub use condition::{Condition, Key, check, difference, text};
+pub use condition::{Condition, Key, check, difference, not_in_stream_mode, shown, text};
+pub(crate) use condition::{burst_milli, loss_of, reorder_of, table, varies};
 pub use delay::{BadDelay, parse_delay};
+pub use mode::mode_text;
+pub(crate) use quantity::percent;
 pub use quantity::time_text;
 pub use schedule::{BadStep, Timetable, schedule_text};
 

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use wire::{Conditions, RelayConfig, Schedule};
+use wire::{Conditions, Path, RelayConfig, Schedule};
 
 mod changes;
 mod networks;
@@ -197,6 +197,12 @@ fn laid_out(
 }
 
 impl Plan {
+    /// How the relays carry connections at the start (`None`: there is no datacenter).
+    #[must_use]
+    pub fn path(&self) -> Option<Path> {
+        self.datacenters.first().map(|datacenter| datacenter.relay_config.path)
+    }
+
     /// The plan that a relay's label holds.
     ///
     /// # Errors

@@ -11,11 +11,12 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use wire::{Conditions, Schedule};
+use wire::{Conditions, Path, Schedule};
 
 mod check;
 mod file;
 mod links;
+mod mode;
 mod nodes;
 mod problem;
 mod read;
@@ -90,6 +91,10 @@ pub struct Topology {
     pub nodes: Vec<Node>,
     /// Directed: a link `dc1-dc2` of the file is two of these.
     pub links: Vec<Link>,
+    /// How all relays carry connections at the start.
+    pub path: Path,
+    /// Seed of everything random in the relays.
+    pub seed: u64,
 }
 
 /// A datacenter.

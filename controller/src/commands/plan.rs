@@ -3,6 +3,7 @@
 
 use super::{prepare, screen, source};
 use crate::cli::{Format, Global, PlanArgs};
+use crate::conditions::{difference, mode_text, schedule_text};
 use crate::docker::{Docker, Engine, EngineHandle};
 use crate::document::document;
 use crate::error::{CommandError, ExitCode};
@@ -127,7 +128,7 @@ fn all(plan: &Plan) -> Vec<Change> {
 fn name_of(change: &Change) -> Option<&str> {
     match change {
         Change::Make { name, .. } | Change::Remove { name, .. } | Change::Remake { name, .. } => Some(name),
-        Change::Conditions { .. } => None,
+        Change::Conditions { .. } | Change::Schedule { .. } | Change::Path { .. } => None,
     }
 }
 
@@ -141,10 +142,20 @@ fn told(pending: &[Change]) -> String {
             Change::Make { kind, name } => format!("make   {} {name}", kind.as_str()),
             Change::Remove { kind, name } => format!("remove {} {name}", kind.as_str()),
             Change::Remake { kind, name } => format!("remake {} {name}", kind.as_str()),
-            Change::Conditions { from, to, conditions } => format!(
-                "set    {from}:{to} delay={}",
-                humantime::format_duration(std::time::Duration::from_nanos(conditions.delay_ns))
-            ),
+            Change::Conditions {
+                from,
+                to,
+                there,
+                conditions,
+            } => format!("set    {from}:{to} {}", difference(there, conditions)),
+            Change::Schedule {
+                from,
+                to,
+                conditions,
+                schedule: Some(schedule),
+            } => format!("play   {from}:{to} {}", schedule_text(schedule, conditions)),
+            Change::Schedule { from, to, .. } => format!("stop   {from}:{to}"),
+            Change::Path { path } => format!("mode   {}", mode_text(*path)),
         };
         writeln!(out, "  {line}").expect("a string can be written");
     }

@@ -233,6 +233,31 @@ pub fn text(conditions: &Conditions) -> String {
     }
 }
 
+/// As [`text`], for people: of a long table only its length.
+#[must_use]
+pub fn shown(conditions: &Conditions) -> String {
+    const SHOWN: usize = 6;
+    if let Some(Jitter {
+        shape: JitterShape::Table { added_ns },
+        ..
+    }) = &conditions.jitter
+        && added_ns.len() > SHOWN
+    {
+        let whole = Condition::of(Key::Jitter, conditions).value();
+        return text(conditions).replacen(&whole, &format!("table:({} times)", added_ns.len()), 1);
+    }
+    text(conditions)
+}
+
+/// What of these conditions relays in stream mode cannot have: there only the delay is applied to connections.
+#[must_use]
+pub fn not_in_stream_mode(conditions: &Conditions) -> Vec<Key> {
+    let plain = Conditions::delay(conditions.delay_ns);
+    let keys = Key::ALL.into_iter();
+    keys.filter(|&key| Condition::of(key, conditions) != Condition::of(key, &plain))
+        .collect()
+}
+
 /// Whether conditions that are right one by one fit each other.
 ///
 /// # Errors

@@ -53,7 +53,7 @@ fn no_unit(hint: String) -> Bad {
 }
 
 /// A share in per cent, parts per million.
-pub(super) fn percent(text: &str) -> Result<u32, Bad> {
+pub(crate) fn percent(text: &str) -> Result<u32, Bad> {
     const HINT: &str = "write a share of all packets: 1%, 0.01%";
     if is_bare(text) {
         return Err(no_unit(format!("write `{}%` if per cent are meant", text.trim())));

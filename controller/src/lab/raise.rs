@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Semaphore, SetOnce};
 use tokio::time::timeout_at;
-use wire::{ProbeOrder, RelayOrder};
+use wire::{Mirror, Path, ProbeOrder, RelayOrder};
 
 /// Engine calls under way at once.
 const AT_ONCE: usize = 12;
@@ -34,7 +34,7 @@ const LATE: Duration = Duration::from_secs(60);
 /// Plans tried before a refused subnet is an error: others would have to take subnets as fast as we plan.
 const PLANS: u32 = 5;
 
-/// Makes a lab and waits until it is ready.
+/// Makes a lab and waits until it is ready. Then the schedules of its links begin.
 ///
 /// # Errors
 /// The first failure, after everything that was made is gone again; or the failure and what could not be removed.
@@ -69,7 +69,7 @@ pub async fn raise(
                 probes,
                 servers,
             } = site.finished();
-            Ok(Lab {
+            let lab = Lab {
                 relays,
                 probes,
                 servers,
@@ -77,23 +77,30 @@ pub async fn raise(
                 was_up: false,
                 engines,
                 plan,
-            })
-        }
-        Err(cause) => {
-            progress.step("failed: removing what was made");
-            let made = BTreeMap::from([(LABEL_RAISE.to_owned(), token)]);
-            match lower::sweep(&engines, &made).await {
-                Ok(_) => Err(cause),
-                Err(LabError::Left(left)) => Err(LabError::FailedAndLeft {
-                    cause: Box::new(cause),
-                    left,
-                }),
-                Err(silent) => Err(LabError::FailedAndUnknown {
-                    cause: Box::new(cause),
-                    silent: Box::new(silent),
-                }),
+            };
+            match lab.play_planned().await {
+                Ok(()) => Ok(lab),
+                Err(cause) => Err(removed(&lab.engines, token, cause, progress).await),
             }
         }
+        Err(cause) => Err(removed(&engines, token, cause, progress).await),
+    }
+}
+
+/// Removes what a call made that failed; what is to be told of it.
+async fn removed(engines: &Engines, token: String, cause: LabError, progress: &Progress) -> LabError {
+    progress.step("failed: removing what was made");
+    let made = BTreeMap::from([(LABEL_RAISE.to_owned(), token)]);
+    match lower::sweep(engines, &made).await {
+        Ok(_) => cause,
+        Err(LabError::Left(left)) => LabError::FailedAndLeft {
+            cause: Box::new(cause),
+            left,
+        },
+        Err(silent) => LabError::FailedAndUnknown {
+            cause: Box::new(cause),
+            silent: Box::new(silent),
+        },
     }
 }
 
@@ -262,6 +269,7 @@ impl<'a> Site<'a> {
                 Client::Relay(name, client) => {
                     let first = client.order_within(RelayOrder::Show, self.bounds.left());
                     self.first_answer(spec, first).await?;
+                    self.mirrored(name, &client).await?;
                     set(self.relays.get(name), client);
                 }
                 Client::Probe(name, client) => {
@@ -318,6 +326,23 @@ impl<'a> Site<'a> {
             }),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// In stream mode a relay knows the directions that lead to it before the first connection of a replica.
+    async fn mirrored(&self, name: &DatacenterName, client: &RelayClient) -> Result<(), LabError> {
+        if !matches!(self.plan.path(), Some(Path::Stream(_))) {
+            return Ok(());
+        }
+        for link in self.plan.links.iter().filter(|link| link.to == *name) {
+            let mirror = Mirror {
+                delay_ns: link.conditions.delay_ns,
+                ..Mirror::default()
+            };
+            let to = link.from.to_string();
+            let told = client.order_within(RelayOrder::Mirror { to, mirror }, self.bounds.left());
+            self.unless_halted(told).await??;
+        }
+        Ok(())
     }
 
     /// Waits until a container may start: relays at once, servers and probes behind them, a replica when what it

@@ -1,14 +1,15 @@
 //! What `up` would have to do to a lab that is there: two plans compared, object by object.
 //!
 //! Labels that only say who made an object are no difference, nor is the topology's hash: a comment in the file
-//! changes nothing. A delay is changed on the running relay, every other difference needs the object anew.
+//! changes nothing. What a link does is changed on the running relay, every other difference needs the
+//! object anew.
 
 use super::{ContainerSpec, NetworkSpec, Plan, PlannedDatacenter, VolumeSpec};
 use crate::names::{DatacenterName, Kind, LABEL_PLAN, LABEL_RAISE, LABEL_RUN, LABEL_TOPOLOGY};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use wire::Conditions;
+use wire::{Conditions, Path, Schedule};
 
 /// A difference between a plan and what is there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -41,8 +42,26 @@ pub enum Change {
         from: DatacenterName,
         /// Receiving side.
         to: DatacenterName,
+        /// What they are.
+        there: Box<Conditions>,
         /// What they should be.
         conditions: Box<Conditions>,
+    },
+    /// A link has another schedule.
+    Schedule {
+        /// Sending side.
+        from: DatacenterName,
+        /// Receiving side.
+        to: DatacenterName,
+        /// Conditions of the link at its start.
+        conditions: Box<Conditions>,
+        /// What it should be (`None`: there should be none).
+        schedule: Option<Schedule>,
+    },
+    /// The relays carry connections in another way.
+    Path {
+        /// How they should.
+        path: Path,
     },
 }
 
@@ -56,16 +75,32 @@ pub fn changes(wanted: &Plan, there: &Plan) -> Vec<Change> {
     compare(&networks(wanted), &networks(there), &mut changes);
     compare(&volumes(wanted), &volumes(there), &mut changes);
     compare(&containers(wanted), &containers(there), &mut changes);
+    if let (Some(path), Some(old)) = (wanted.path(), there.path())
+        && path != old
+    {
+        changes.push(Change::Path { path });
+    }
     for link in &wanted.links {
-        let other = there
-            .links
-            .iter()
-            .find(|other| other.from == link.from && other.to == link.to);
-        if other.is_some_and(|other| other.conditions != link.conditions) {
+        let mut others = there.links.iter();
+        let Some(other) = others.find(|other| other.from == link.from && other.to == link.to) else {
+            continue;
+        };
+        let (from, to) = (link.from.clone(), link.to.clone());
+        let conditions = Box::new(link.conditions.clone());
+        if other.conditions != link.conditions {
             changes.push(Change::Conditions {
-                from: link.from.clone(),
-                to: link.to.clone(),
-                conditions: Box::new(link.conditions.clone()),
+                from: from.clone(),
+                to: to.clone(),
+                there: Box::new(other.conditions.clone()),
+                conditions: conditions.clone(),
+            });
+        }
+        if other.schedule != link.schedule {
+            changes.push(Change::Schedule {
+                from,
+                to,
+                conditions,
+                schedule: link.schedule.clone(),
             });
         }
     }
@@ -124,10 +159,11 @@ fn bare_container(spec: &ContainerSpec, plan: &Plan) -> Bare<(ContainerSpec, Opt
     strip(&mut spec.labels);
     let mut datacenter = None;
     if spec.kind == Kind::Relay {
-        // Its configuration is compared as a value, without the conditions.
+        // Its configuration is compared as a value, without what can be changed while it runs.
         spec.command.clear();
         datacenter = plan.datacenters.iter().find(|dc| dc.relay == spec.name).cloned();
         if let Some(datacenter) = &mut datacenter {
+            datacenter.relay_config.path = Path::Tun;
             datacenter
                 .relay_config
                 .links
@@ -151,6 +187,7 @@ fn strip(labels: &mut BTreeMap<String, String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::conditions::{difference, mode_text};
     use crate::plan::{plan_beside, tests::planned};
     use crate::topology;
 
@@ -168,7 +205,17 @@ mod tests {
                 Change::Make { name, .. } => format!("make {name}"),
                 Change::Remove { name, .. } => format!("remove {name}"),
                 Change::Remake { name, .. } => format!("remake {name}"),
-                Change::Conditions { from, to, conditions } => format!("delay {from}:{to} {}", conditions.delay_ns),
+                Change::Conditions {
+                    from,
+                    to,
+                    there,
+                    conditions,
+                } => format!("set {from}:{to} {}", difference(&there, &conditions)),
+                Change::Schedule { from, to, schedule, .. } => format!(
+                    "schedule {from}:{to} {}",
+                    schedule.map_or(0, |schedule| schedule.steps.len())
+                ),
+                Change::Path { path } => format!("mode {}", mode_text(path)),
             })
             .collect()
     }
@@ -181,7 +228,32 @@ mod tests {
     #[test]
     fn a_delay_is_set_and_no_relay_is_remade() {
         let text = TWO_DC.replace("20ms }", "20ms }\n  dc2:dc1: { delay: 1ms }");
-        assert_eq!(told(&text), ["delay dc2:dc1 1000000"]);
+        assert_eq!(told(&text), ["set dc2:dc1 delay=1ms"]);
+    }
+
+    #[test]
+    fn conditions_schedules_and_the_mode_are_changed_on_running_relays() {
+        let text = TWO_DC.replace("20ms }", "20ms, loss: 1%, schedule: \"at 5s cut\" }");
+        assert_eq!(
+            told(&text),
+            [
+                "set dc1:dc2 loss=1%",
+                "schedule dc1:dc2 1",
+                "set dc2:dc1 loss=1%",
+                "schedule dc2:dc1 1"
+            ]
+        );
+        let text = format!("mode: {{ stream: {{ nodelay: off }} }}\n{TWO_DC}");
+        assert_eq!(told(&text), ["mode stream order=pipelined nodelay=off"]);
+    }
+
+    #[test]
+    fn another_seed_needs_other_relays() {
+        let text = format!("seed: 7\n{TWO_DC}");
+        assert_eq!(
+            told(&text),
+            ["remake tb-two-dc-relay.dc1", "remake tb-two-dc-relay.dc2"]
+        );
     }
 
     #[test]

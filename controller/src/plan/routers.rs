@@ -5,14 +5,12 @@ use crate::address::{self, Layout};
 use crate::names::{Kind, datacenter_network, probe_container, relay_container, wan_network};
 use crate::topology::{Datacenter, Topology};
 use std::collections::BTreeMap;
-use wire::{ECHO_PORT, Path, RelayConfig, RelayLinkConfig};
+use wire::{ECHO_PORT, RelayConfig, RelayLinkConfig};
 
 /// Most bytes that one link may hold: 64 MiB is 10 Gbit/s for 50 ms.
 const QUEUE_BYTES: u64 = 64 << 20;
 /// Memory of a relay beside what its links hold, and of a probe (its samples and ledgers).
 const MEMORY_BYTES: u64 = 256 << 20;
-/// Seed of everything random in the relays; the same topology meets the same chances.
-const SEED: u64 = 1;
 /// Most threads of a relay or a probe.
 const PIDS: u32 = 64;
 
@@ -60,8 +58,8 @@ fn relay_config(index: usize, topology: &Topology, layout: &Layout) -> RelayConf
             .collect(),
         queue_bytes: QUEUE_BYTES,
         ports: ports(topology),
-        path: Path::Tun,
-        seed: SEED,
+        path: topology.path,
+        seed: topology.seed,
     }
 }
 

@@ -1,10 +1,11 @@
 //! A plan as text for people: every Docker object, with address and image, and what the host will see of it.
 
 use super::{ContainerSpec, Plan};
+use crate::conditions::{mode_text, schedule_text, shown};
 use crate::names::Kind;
 use comfy_table::{ContentArrangement, Table, presets};
 use std::fmt::Write;
-use std::time::Duration;
+use wire::Path;
 
 /// The plan as tables, without colour. Lines are as long as their content.
 #[must_use]
@@ -17,6 +18,9 @@ pub fn table(plan: &Plan) -> String {
         plan.containers.len(),
         plan.topology_hash.get(..12).unwrap_or(&plan.topology_hash)
     );
+    if let Some(path @ Path::Stream(_)) = plan.path() {
+        writeln!(out, "relays: {}", mode_text(path)).expect("a string can be written");
+    }
     section(
         &mut out,
         ["NETWORK", "SUBNET", "DEFAULT ROUTE", "HOST", "BRIDGE"],
@@ -63,11 +67,13 @@ pub fn table(plan: &Plan) -> String {
     );
     section(
         &mut out,
-        ["LINK", "DELAY ONE WAY"],
+        ["LINK", "CONDITIONS ONE WAY", "SCHEDULE"],
         plan.links.iter().map(|link| {
+            let schedule = link.schedule.as_ref();
             [
                 format!("{}:{}", link.from, link.to),
-                humantime::format_duration(Duration::from_nanos(link.conditions.delay_ns)).to_string(),
+                shown(&link.conditions),
+                schedule.map_or_else(|| "-".to_owned(), |schedule| schedule_text(schedule, &link.conditions)),
             ]
         }),
     );

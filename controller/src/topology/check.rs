@@ -6,7 +6,7 @@
 use super::file::File;
 use super::problem::{Code, Problems, nearest, quote};
 use super::tree::{At, Place};
-use super::{Datacenter, ReleaseCheck, Topology, links, nodes};
+use super::{Datacenter, ReleaseCheck, Topology, links, mode, nodes};
 use crate::names::{DatacenterName, LabName};
 use ipnet::Ipv4Net;
 use std::net::Ipv4Addr;
@@ -31,7 +31,9 @@ pub(super) fn check(
     version(file, problems);
     let name = lab_name(file, name_of_file, problems);
     let datacenters = datacenters(file, problems);
-    let links = links::links(file, problems);
+    let path = mode::path(file, problems);
+    let seed = mode::seed(file, problems);
+    let links = links::links(file, path, problems);
     let nodes = nodes::nodes(file, release, problems);
     if !problems.is_empty() {
         return None;
@@ -41,6 +43,8 @@ pub(super) fn check(
         datacenters,
         nodes,
         links,
+        path,
+        seed,
     })
 }
 

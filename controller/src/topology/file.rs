@@ -3,6 +3,13 @@
 //! Values are still text here, each with its place; nothing is checked but the shape. A field's documentation is what
 //! an editor shows. The lists of keys are kept equal to the schema by a test.
 
+mod link;
+
+pub(super) use link::{
+    JITTER_KEYS, JitterFile, LINK_KEYS, LOSS_KEYS, LinkFile, LossFile, MODE_KEYS, ModeFile, REORDER_KEYS, ReorderFile,
+    STREAM_KEYS, StreamFile, Written,
+};
+
 use super::tree::{At, Place};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use std::collections::BTreeMap;
@@ -11,7 +18,6 @@ use std::collections::BTreeMap;
 const DELAY: &str = r"^[0-9]+(\.[0-9]+)? ?[a-zµ]+( ?[0-9]+(\.[0-9]+)? ?[a-zµ]+)*$";
 const DATACENTER: &str = "^[a-z][a-z0-9]{0,15}$";
 const NODE: &str = "^[a-z]([a-z0-9-]{0,30}[a-z0-9])?$";
-const LINK: &str = "^[a-z][a-z0-9]{0,15}[-:][a-z][a-z0-9]{0,15}$";
 
 /// A topology: datacenters, the links between them, and the servers in them. Keys that begin with `x-` are ignored; they hold anchors.
 #[derive(Debug, JsonSchema)]
@@ -31,11 +37,18 @@ pub(super) struct File {
     #[schemars(schema_with = "datacenters")]
     pub(super) datacenters: Vec<(At<String>, DatacenterFile)>,
     /// Links by the two datacenters that they join, one for every two: `dc1-dc2` is both directions, `dc1:dc2` the one from dc1 to dc2.
-    #[schemars(default, schema_with = "links")]
+    #[schemars(default, schema_with = "link::links")]
     pub(super) links: Vec<(At<String>, LinkFile)>,
     /// `links` is there and no map: its absence is not a second problem.
     #[schemars(skip)]
     pub(super) links_broken: bool,
+    /// How the relays carry TCP connections: `packet` (every packet is delayed, and nothing else is touched; the usual), or
+    /// `stream` (connections are terminated and their bytes delayed).
+    #[schemars(default, schema_with = "link::mode")]
+    pub(super) mode: Option<ModeFile>,
+    /// Seed of everything random in the relays; without it 1. The same seed, the same chances.
+    #[schemars(default, schema_with = "seed")]
+    pub(super) seed: Option<At<String>>,
     /// What holds for every node that does not say otherwise.
     #[schemars(default)]
     pub(super) defaults: DefaultsFile,
@@ -54,25 +67,6 @@ pub(super) struct DatacenterFile {
     /// Its network, e.g. 10.7.1.0/24; without it one is chosen that nobody uses.
     #[schemars(default, schema_with = "text")]
     pub(super) subnet: Option<At<String>>,
-}
-
-/// The conditions of a link: `delay` or `rtt`, not both.
-#[derive(Debug, Default, JsonSchema)]
-#[schemars(
-    rename_all = "kebab-case",
-    deny_unknown_fields,
-    extend("oneOf" = [{ "required": ["delay"] }, { "required": ["rtt"] }])
-)]
-pub(super) struct LinkFile {
-    /// ONE WAY, with a unit: 20ms, 1.5ms, 500us. A round trip takes twice as long.
-    #[schemars(default, schema_with = "delay")]
-    pub(super) delay: Option<At<String>>,
-    /// Round trip, with a unit; half of it in each direction. Only for `dc1-dc2`.
-    #[schemars(default, schema_with = "delay")]
-    pub(super) rtt: Option<At<String>>,
-    /// Something was there, but it could not be read: its absence is not a second problem.
-    #[schemars(skip)]
-    pub(super) broken: bool,
 }
 
 /// What holds for every node that does not say otherwise.
@@ -124,11 +118,18 @@ pub(super) struct NodeFile {
 }
 
 /// Keys of the file itself, apart from `x-...`.
-pub(super) const FILE_KEYS: &[&str] = &["version", "name", "datacenters", "links", "defaults", "nodes"];
+pub(super) const FILE_KEYS: &[&str] = &[
+    "version",
+    "name",
+    "datacenters",
+    "links",
+    "mode",
+    "seed",
+    "defaults",
+    "nodes",
+];
 /// Keys of a datacenter.
 pub(super) const DATACENTER_KEYS: &[&str] = &["subnet"];
-/// Keys of a link.
-pub(super) const LINK_KEYS: &[&str] = &["delay", "rtt"];
 /// Keys of `defaults`.
 pub(super) const DEFAULTS_KEYS: &[&str] = &["engine", "release", "config"];
 /// Keys of a node.
@@ -154,6 +155,10 @@ pub fn schema() -> String {
 
 fn version(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "integer", "const": 1 })
+}
+
+fn seed(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "integer", "minimum": 0, "maximum": u64::MAX })
 }
 
 fn text(_: &mut SchemaGenerator) -> Schema {
@@ -194,12 +199,6 @@ fn datacenters(generator: &mut SchemaGenerator) -> Schema {
     })
 }
 
-fn links(generator: &mut SchemaGenerator) -> Schema {
-    let mut schema = generator.subschema_for::<BTreeMap<String, LinkFile>>();
-    schema.insert("propertyNames".to_owned(), serde_json::json!({ "pattern": LINK }));
-    schema
-}
-
 fn nodes(generator: &mut SchemaGenerator) -> Schema {
     let mut schema = generator.subschema_for::<BTreeMap<String, NodeFile>>();
     schema.insert("propertyNames".to_owned(), serde_json::json!({ "pattern": NODE }));
@@ -219,6 +218,10 @@ mod tests {
             (&schema, FILE_KEYS),
             (&definitions["DatacenterFile"], DATACENTER_KEYS),
             (&definitions["LinkFile"], LINK_KEYS),
+            (&definitions["JitterFile"], JITTER_KEYS),
+            (&definitions["LossFile"], LOSS_KEYS),
+            (&definitions["ReorderFile"], REORDER_KEYS),
+            (&definitions["StreamFile"], STREAM_KEYS),
             (&definitions["DefaultsFile"], DEFAULTS_KEYS),
             (&definitions["NodeFile"], NODE_KEYS),
         ] {

@@ -1,77 +1,107 @@
-//! Links: from `dc1-dc2` (both directions) and `dc1:dc2` (one) to directed links with a delay each.
+//! Links: from `dc1-dc2` (both directions) and `dc1:dc2` (one) to directed links with all their conditions.
 //!
-//! Refuses a link to itself, to nowhere, twice, with two delays or none, and a pair of datacenters without one.
+//! Refuses a link to itself, to nowhere, twice, with two delays or none, a pair of datacenters without one, and
+//! conditions that contradict each other or the mode of the relays.
+
+mod said;
 
 use super::Link;
 use super::check::declared;
-use super::file::{File, LinkFile};
+use super::file::File;
 use super::problem::{Code, Problems, quote};
 use super::tree::{At, Place};
-use crate::conditions::{BadDelay, parse_delay};
+use crate::conditions::{Condition, Key, check, not_in_stream_mode};
 use crate::names::DatacenterName;
+use said::{Said, said};
 use std::collections::BTreeMap;
-use wire::Conditions;
+use wire::{Action, Conditions, CutKind, JitterShape, Path, Schedule};
 
 /// Ends of a directed link, by name.
 type Ends<'f> = (&'f str, &'f str);
 
+/// Most entries of the tables of all links from one datacenter: its relay is told them in one argument of 128 KiB.
+const MOST_TABLES: usize = 8192;
+
+/// Of the conditions that stream mode does not have.
+const ONLY_DELAY: &str = "stream mode delays the bytes of connections and nothing else; take `mode: packet`";
+
 /// What the file says of one direction.
-struct Said {
-    /// The key that said it.
+struct Direction {
+    /// The key that said it; `dc1:dc2` before `dc1-dc2`.
     place: Place,
-    /// `dc1:dc2`, which wins over `dc1-dc2`.
-    directed: bool,
-    /// `None`: said, but wrong.
-    delay_ns: Option<u64>,
+    said: Said,
 }
 
 /// All directed links, in the order of the file's datacenters.
-pub(super) fn links(file: &File, problems: &mut Problems) -> Vec<Link> {
-    let mut said: BTreeMap<Ends, Said> = BTreeMap::new();
-    let mut joined: BTreeMap<Ends, usize> = BTreeMap::new();
+pub(super) fn links(file: &File, path: Path, problems: &mut Problems) -> Vec<Link> {
+    let mut joined: BTreeMap<Ends, (Place, Said)> = BTreeMap::new();
+    let mut directed: BTreeMap<Ends, (&At<String>, Said)> = BTreeMap::new();
     for (key, link) in &file.links {
         let ends = ends(key, file, problems);
-        let delay_ns = conditions(key, link, key.value.contains(':'), problems);
-        let Some((from, to, directed)) = ends else {
+        let said = said(key, link, problems);
+        let Some((from, to, one_way)) = ends else {
             continue;
         };
-        if !directed {
-            let pair = if from < to { (from, to) } else { (to, from) };
-            if let Some(line) = joined.insert(pair, key.place.line) {
-                problems
-                    .add(
-                        key.place,
-                        Code::Duplicate,
-                        format!("{from} and {to} are joined twice, first in line {line}"),
-                    )
-                    .hint(format!(
-                        "`{from}-{to}` and `{to}-{from}` are the same link; `{from}:{to}` is one direction of it"
-                    ));
-                continue;
-            }
+        if one_way {
+            directed.insert((from, to), (key, said));
+            continue;
         }
-        let directions: &[Ends] = if directed {
-            &[(from, to)]
-        } else {
-            &[(from, to), (to, from)]
-        };
-        for &ends in directions {
-            let wins = said.get(&ends).is_none_or(|other| directed && !other.directed);
-            if wins {
-                let place = key.place;
-                said.insert(
-                    ends,
-                    Said {
-                        place,
-                        directed,
-                        delay_ns,
-                    },
-                );
-            }
+        if let Some((first, _)) = joined.get(&(from, to)) {
+            problems
+                .add(
+                    key.place,
+                    Code::Duplicate,
+                    format!("{from} and {to} are joined twice, first in line {}", first.line),
+                )
+                .hint(format!(
+                    "`{from}-{to}` and `{to}-{from}` are the same link; `{from}:{to}` is one direction of it"
+                ));
+            continue;
         }
+        without_delay(key, &said, problems);
+        joined.insert((from, to), (key.place, said.clone()));
+        joined.insert((to, from), (key.place, said));
     }
-    missing(file, &said, problems);
-    ordered(file, &said)
+    let directions = directions(&joined, &directed, problems);
+    missing(file, &directions, problems);
+    ordered(file, path, &directions, problems)
+}
+
+/// What is said of each direction, all in all.
+fn directions<'f>(
+    joined: &BTreeMap<Ends<'f>, (Place, Said)>,
+    directed: &BTreeMap<Ends<'f>, (&At<String>, Said)>,
+    problems: &mut Problems,
+) -> BTreeMap<Ends<'f>, Direction> {
+    let mut directions = BTreeMap::new();
+    for (&ends, (place, said)) in joined {
+        let (place, said) = (*place, said.clone());
+        directions.insert(ends, Direction { place, said });
+    }
+    for (&ends, (key, own)) in directed {
+        let said = match joined.get(&ends) {
+            Some((_, both)) => both.overridden(own),
+            None => {
+                without_delay(key, own, problems);
+                own.clone()
+            }
+        };
+        let place = key.place;
+        directions.insert(ends, Direction { place, said });
+    }
+    directions
+}
+
+fn without_delay(key: &At<String>, said: &Said, problems: &mut Problems) {
+    if !said.broken && said.place(Key::Delay).is_none() {
+        problems
+            .add(
+                key.place,
+                Code::Missing,
+                format!("link {} has no delay", quote(&key.value)),
+            )
+            .hint("write `{ delay: 20ms }`; a delay is one way");
+    }
 }
 
 /// The two datacenters of a link's name, and whether only one direction is meant.
@@ -104,69 +134,8 @@ fn ends<'f>(key: &'f At<String>, file: &File, problems: &mut Problems) -> Option
     (from_known && to_known).then_some((from, to, key.value.contains(':')))
 }
 
-/// The delay of one direction, nanoseconds.
-fn conditions(key: &At<String>, link: &LinkFile, directed: bool, problems: &mut Problems) -> Option<u64> {
-    let what = || format!("link {}", quote(&key.value));
-    match (&link.delay, &link.rtt) {
-        (Some(delay), Some(rtt)) => {
-            let later = if delay.place.offset > rtt.place.offset {
-                delay
-            } else {
-                rtt
-            };
-            problems
-                .add(
-                    later.place,
-                    Code::BadLink,
-                    format!("{} has both `delay` and `rtt`", what()),
-                )
-                .hint("`delay` is one way, `rtt` both ways together: write one of them");
-            read("delay", delay, problems);
-            read("rtt", rtt, problems);
-            None
-        }
-        (Some(delay), None) => read("delay", delay, problems),
-        (None, Some(rtt)) if directed => {
-            problems
-                .add(
-                    rtt.place,
-                    Code::BadLink,
-                    format!("{} is one direction and has no `rtt`", what()),
-                )
-                .hint("write `delay`, which is one way");
-            None
-        }
-        (None, Some(rtt)) => read("rtt", rtt, problems).map(|round_trip| round_trip / 2),
-        (None, None) => {
-            if !link.broken {
-                problems
-                    .add(key.place, Code::Missing, format!("{} has no delay", what()))
-                    .hint("write `{ delay: 20ms }`; a delay is one way");
-            }
-            None
-        }
-    }
-}
-
-fn read(key: &str, text: &At<String>, problems: &mut Problems) -> Option<u64> {
-    match parse_delay(&text.value) {
-        Ok(delay_ns) => Some(delay_ns),
-        Err(bad) => {
-            let code = if bad == BadDelay::NoUnit {
-                Code::NoUnit
-            } else {
-                Code::BadDelay
-            };
-            problems
-                .add(text.place, code, format!("{} {} {bad}", key, quote(&text.value)))
-                .hint(bad.hint(&text.value));
-            None
-        }
-    }
-}
-
 /// Reports every datacenter that has no link at all, and else every pair and direction without one.
-fn missing(file: &File, said: &BTreeMap<Ends, Said>, problems: &mut Problems) {
+fn missing(file: &File, said: &BTreeMap<Ends, Direction>, problems: &mut Problems) {
     // A name that is not allowed cannot be part of a link either; that is one problem, not two.
     let names = file.datacenters.iter().map(|(key, _)| key);
     let names: Vec<&At<String>> = names.filter(|key| DatacenterName::new(&key.value).is_ok()).collect();
@@ -226,25 +195,118 @@ fn one_way(from: &str, to: &str, place: Place, problems: &mut Problems) {
         .hint(format!("add `{to}:{from}`, or write `{from}-{to}` for both directions"));
 }
 
-fn ordered(file: &File, said: &BTreeMap<Ends, Said>) -> Vec<Link> {
+fn ordered(file: &File, path: Path, said: &BTreeMap<Ends, Direction>, problems: &mut Problems) -> Vec<Link> {
     let mut links = Vec::new();
     for (from, _) in &file.datacenters {
+        let mut table = 0;
         for (to, _) in &file.datacenters {
-            let Some(delay_ns) = said
-                .get(&(from.value.as_str(), to.value.as_str()))
-                .and_then(|said| said.delay_ns)
-            else {
+            let Some(direction) = said.get(&(from.value.as_str(), to.value.as_str())) else {
                 continue;
             };
+            let Some((conditions, schedule)) = whole(direction, path, problems) else {
+                continue;
+            };
+            if let Some(JitterShape::Table { added_ns }) = conditions.jitter.as_ref().map(|jitter| &jitter.shape) {
+                table += added_ns.len();
+                if table > MOST_TABLES {
+                    let place = direction.said.place(Key::Jitter).unwrap_or(direction.place);
+                    let message = format!("the tables of the links from {} have {table} times", quote(&from.value));
+                    problems
+                        .add(place, Code::TooLarge, message)
+                        .hint(format!("{MOST_TABLES} together is the most; take a sample of yours"));
+                }
+            }
             if let (Ok(from), Ok(to)) = (DatacenterName::new(&from.value), DatacenterName::new(&to.value)) {
                 links.push(Link {
                     from,
                     to,
-                    conditions: Conditions::delay(delay_ns),
-                    schedule: None,
+                    conditions,
+                    schedule,
                 });
             }
         }
     }
     links
+}
+
+/// The conditions and the schedule of a direction, if nothing is wrong with it.
+fn whole(direction: &Direction, path: Path, problems: &mut Problems) -> Option<(Conditions, Option<Schedule>)> {
+    let said = &direction.said;
+    if said.broken || said.place(Key::Delay).is_none() {
+        return None;
+    }
+    let mut conditions = Conditions::delay(0);
+    for (condition, _) in &said.conditions {
+        condition.apply(&mut conditions);
+    }
+    let place = |key| said.place(key).unwrap_or(direction.place);
+    if let Err((key, bad)) = check(&conditions) {
+        let value = quote(&Condition::of(key, &conditions).value());
+        problems
+            .add(
+                place(key),
+                Code::BadCondition,
+                format!("{} {value} {bad}", key.as_str()),
+            )
+            .hint(bad.hint);
+        return None;
+    }
+    if let Path::Stream(_) = path {
+        for key in not_in_stream_mode(&conditions) {
+            problems
+                .add(
+                    place(key),
+                    Code::BadCondition,
+                    format!("`{}` cannot be had in stream mode", key.as_str()),
+                )
+                .hint(ONLY_DELAY);
+        }
+    }
+    let schedule = match &said.schedule {
+        Some(written) => schedule(written, &conditions, path, problems),
+        None => None,
+    };
+    Some((conditions, schedule))
+}
+
+fn schedule(
+    written: &said::WrittenSchedule,
+    conditions: &Conditions,
+    path: Path,
+    problems: &mut Problems,
+) -> Option<Schedule> {
+    let timetable = written.timetable.as_ref()?;
+    let stream = matches!(path, Path::Stream(_));
+    for (_, range) in timetable.cuts().filter(|(kind, _)| *kind == CutKind::Close && !stream) {
+        let place = problems.within(&written.text, range);
+        problems
+            .add(place, Code::BadSchedule, "a cut of kind `close` needs stream mode")
+            .hint("`reset` ends connections in packet mode; or write `mode: stream`");
+    }
+    let schedule = match timetable.on(conditions) {
+        Ok(schedule) => schedule,
+        Err(bad) => {
+            let place = problems.within(&written.text, bad.range);
+            problems.add(place, Code::BadSchedule, bad.bad.what).hint(bad.bad.hint);
+            return None;
+        }
+    };
+    for step in schedule.steps.iter().filter(|_| stream) {
+        let Action::Set { conditions } = &step.action else {
+            continue;
+        };
+        if let Some(key) = not_in_stream_mode(conditions).first() {
+            problems
+                .add(
+                    written.text.place,
+                    Code::BadSchedule,
+                    format!(
+                        "the schedule sets `{}`, which cannot be had in stream mode",
+                        key.as_str()
+                    ),
+                )
+                .hint(ONLY_DELAY);
+        }
+    }
+    Some(schedule)
 }

@@ -3,13 +3,14 @@
 //! Problems are collected, never thrown: the reader goes on after each one, so that one look at the file shows them
 //! all, in the order of the file. Text of the file reaches the terminal without its control characters.
 
-use super::tree::Place;
+use super::tree::{At, Place};
 use miette::{
     GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteDiagnostic, MietteError, MietteSpanContents, Report,
     SourceCode, SourceSpan, SpanContents,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::ops::Range;
 
 /// Most problems that are told of one file; a file that breaks more rules is broken in a way that more lines do not show.
 const MOST_TOLD: usize = 100;
@@ -73,6 +74,10 @@ pub enum Code {
     NoUnit,
     /// A delay that is no time, or no sensible one.
     BadDelay,
+    /// A condition that no link has, or that contradicts another.
+    BadCondition,
+    /// A schedule that cannot be carried out.
+    BadSchedule,
     /// A node or datacenter that does not exist is named.
     Absent,
     /// Links that contradict each other or lead nowhere.
@@ -116,6 +121,8 @@ impl Code {
             Self::BadName => "bad-name",
             Self::NoUnit => "no-unit",
             Self::BadDelay => "bad-delay",
+            Self::BadCondition => "bad-condition",
+            Self::BadSchedule => "bad-schedule",
             Self::Absent => "absent",
             Self::BadLink => "bad-link",
             Self::NoLink => "no-link",
@@ -290,6 +297,31 @@ impl<'a> Problems<'a> {
 
     pub(super) fn is_empty(&self) -> bool {
         self.found.is_empty()
+    }
+
+    /// How many there are so far.
+    pub(super) fn count(&self) -> usize {
+        self.found.len()
+    }
+
+    /// The place of a part of a text, if the file writes it as it is, plain or in quotes; else that of the whole.
+    pub(super) fn within(&self, whole: &At<String>, part: Range<usize>) -> Place {
+        let place = whole.place;
+        let written = self.text.get(place.offset..place.offset + place.length);
+        let start = written.and_then(|written| {
+            let quotes = usize::from(written.starts_with(['"', '\'']));
+            written[quotes..].starts_with(&whole.value).then_some(quotes)
+        });
+        let before = start.zip(whole.value.get(..part.start));
+        match before {
+            Some((quotes, before)) if !whole.value.contains('\n') => Place {
+                line: place.line,
+                column: place.column + quotes + before.chars().count(),
+                offset: place.offset + quotes + part.start,
+                length: part.len(),
+            },
+            _ => place,
+        }
     }
 
     /// In the order of the file, each once.

@@ -2,10 +2,9 @@
 //!
 //! Goes on after every problem, so that the meaning of what could be read is checked as well.
 
-use super::file::{
-    DATACENTER_KEYS, DEFAULTS_KEYS, DatacenterFile, DefaultsFile, FILE_KEYS, File, LINK_KEYS, LinkFile, NODE_KEYS,
-    NodeFile,
-};
+mod link;
+
+use super::file::{DATACENTER_KEYS, DEFAULTS_KEYS, DatacenterFile, DefaultsFile, FILE_KEYS, File, NODE_KEYS, NodeFile};
 use super::problem::{Code, Problems, nearest, quote};
 use super::tree::{At, Place, Tree};
 use crate::conditions::BadDelay;
@@ -23,6 +22,8 @@ pub(super) fn read(tree: &At<Tree>, problems: &mut Problems) -> Option<File> {
         datacenters: Vec::new(),
         links: Vec::new(),
         links_broken: false,
+        mode: None,
+        seed: None,
         defaults: DefaultsFile::default(),
         nodes: Vec::new(),
         datacenters_place: Place {
@@ -48,6 +49,8 @@ pub(super) fn read(tree: &At<Tree>, problems: &mut Problems) -> Option<File> {
                 file.links_broken = !matches!(value.value, Tree::Map(_));
                 file.links.extend(reader.each(value, "links", Reader::link));
             }
+            "mode" => file.mode = reader.mode(value),
+            "seed" => file.seed = reader.scalar(value, "seed"),
             "defaults" => file.defaults = reader.defaults(value),
             "nodes" => file.nodes.extend(reader.each(value, "nodes", Reader::node)),
             _ => {}
@@ -194,37 +197,6 @@ impl Reader<'_, '_> {
             }
         }
         datacenter
-    }
-
-    fn link(&mut self, name: &At<String>, tree: &At<Tree>) -> LinkFile {
-        let what = format!("link {}", quote(&name.value));
-        let mut link = LinkFile::default();
-        if let Tree::Null | Tree::Text(_) | Tree::Number(_) = &tree.value {
-            self.problems
-                .add(
-                    tree.place,
-                    Code::WrongType,
-                    format!("{what} is a map, not {}", tree.value.sort()),
-                )
-                .hint("write `{ delay: 20ms }`; a delay is one way");
-            link.broken = true;
-            return link;
-        }
-        let Some(fields) = self.section(tree, &what, LINK_KEYS, false) else {
-            link.broken = true;
-            return link;
-        };
-        // A misspelt `delay` is one problem, not two.
-        link.broken = matches!(&tree.value, Tree::Map(all) if all.len() > fields.len());
-        for (key, value) in fields {
-            let read = self.quantity(value, &key.value);
-            link.broken |= read.is_none();
-            match key.value.as_str() {
-                "delay" => link.delay = read,
-                _ => link.rtt = read,
-            }
-        }
-        link
     }
 
     fn defaults(&mut self, tree: &At<Tree>) -> DefaultsFile {

@@ -6,6 +6,7 @@
 //! Times are nanoseconds of CLOCK_MONOTONIC, which all containers of one engine share.
 
 mod conditions;
+mod path;
 mod probe;
 mod relay;
 
@@ -13,14 +14,14 @@ pub use conditions::{
     Action, Conditions, DEFAULT_QUEUE_BYTES, DEFAULT_RATE_BITS_PER_S, Jitter, JitterShape, Loss, MILLION, Reorder,
     Schedule, Step,
 };
+pub use path::{Nodelay, Path, StreamOrder, StreamSettings};
 pub use probe::{
     Beacon, CpuSeen, Failure, FromProbe, Load, Operation, Pace, ProbeAnswer, ProbeOrder, Reply, Sample, ToProbe,
     Transport, Written,
 };
 pub use relay::{
     Captured, CapturedPacket, CutKind, Defect, Fate, FromRelay, LATENESS_BOUNDS_NS, LinkCounters, LinkStatus, Mirror,
-    Nodelay, Path, RelayAnswer, RelayConfig, RelayLinkConfig, RelayOrder, RelayStatus, StreamOrder, StreamSettings,
-    StreamStatus, ToRelay,
+    RelayAnswer, RelayConfig, RelayLinkConfig, RelayOrder, RelayStatus, StreamStatus, ToRelay,
 };
 
 /// Order number; unique among all controllers attached at once (drawn at random).
