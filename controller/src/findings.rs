@@ -50,6 +50,9 @@ pub struct BlockFindings {
     pub findings: Vec<Finding>,
     /// Whether the numbers can be vouched for.
     pub trust: Trust,
+    /// What that rests on, in figures.
+    #[serde(default)]
+    pub evidence: Vec<String>,
     /// Lines below the table.
     pub notes: Vec<String>,
     /// Why it was not run, or not to its end.
@@ -125,12 +128,10 @@ fn measured(history: &History, block: BlockNumber) -> BlockFindings {
         10 => wait_and_distance::judge(&rows),
         _ => Judged::default(),
     };
-    let (trust, void) = trust::of(&rows);
+    let assessed = trust::of(&rows);
     let findings = judged.findings.into_iter();
-    let findings = match void {
-        Some(reason) => findings
-            .map(|finding| finding.voided(&reason.text, reason.cause))
-            .collect(),
+    let findings = match assessed.void {
+        Some((reason, cause)) => findings.map(|finding| finding.voided(&reason, cause)).collect(),
         None => findings.collect(),
     };
     let mut notes = judged.notes;
@@ -139,7 +140,8 @@ fn measured(history: &History, block: BlockNumber) -> BlockFindings {
         method: method(history, block).unwrap_or_default(),
         table: judged.table,
         findings,
-        trust,
+        trust: assessed.trust,
+        evidence: assessed.evidence,
         notes,
         error: block_error(history, block),
         ..blank(block)
@@ -160,6 +162,7 @@ fn blank(block: BlockNumber) -> BlockFindings {
         table: Table::default(),
         findings: Vec::new(),
         trust: Trust::Sound,
+        evidence: Vec::new(),
         notes: Vec::new(),
         error: None,
         skipped: None,

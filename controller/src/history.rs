@@ -238,6 +238,33 @@ pub struct Series {
     pub failures: Vec<wire::Failure>,
 }
 
+impl What {
+    /// The block that it is part of (`None`: it is about the run or a lab).
+    #[must_use]
+    pub fn block(&self) -> Option<BlockNumber> {
+        match self {
+            Self::RunStarted { .. } | Self::LabReady { .. } | Self::LabLowered { .. } | Self::RunEnded { .. } => None,
+            Self::BlockSkipped { block, .. }
+            | Self::BlockStarted { block, .. }
+            | Self::BlockEnded { block, .. }
+            | Self::Ledger { block, .. }
+            | Self::Fact { block, .. }
+            | Self::Note { block, .. }
+            | Self::LinkSeen { block, .. }
+            | Self::LinkChanged { block, .. }
+            | Self::Unwatched { block, .. }
+            | Self::Fault { block, .. } => Some(*block),
+            Self::Series(series) => Some(series.block),
+            Self::Calibrated(calibrated) => Some(calibrated.block),
+            Self::ProbeSeen(probe) => Some(probe.block),
+            Self::HostSeen(host) => Some(host.block),
+            Self::RelaySeen(relay) => Some(relay.block),
+            Self::RelayLost(lost) => Some(lost.block),
+            Self::Watched(watched) => Some(watched.block),
+        }
+    }
+}
+
 impl History {
     /// The series of a block's row; of several (a block that ran twice) the last.
     #[must_use]

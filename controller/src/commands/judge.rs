@@ -99,6 +99,7 @@ mod tests {
                 Claim::new("d", "").holds(""),
             ],
             trust: crate::findings::Trust::Sound,
+            evidence: Vec::new(),
             notes: Vec::new(),
             error: None,
             skipped: None,

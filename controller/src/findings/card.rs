@@ -57,6 +57,14 @@ const CARDS: [Card; 5] = [
     },
 ];
 
+impl Card {
+    /// Whether its method cuts the link: if nothing was cut, its numbers are of something else.
+    #[must_use]
+    pub fn cuts(&self) -> bool {
+        matches!(self.number, 2 | 3)
+    }
+}
+
 /// The card of a block.
 #[must_use]
 pub fn of(number: BlockNumber) -> Option<&'static Card> {

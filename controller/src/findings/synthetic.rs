@@ -134,6 +134,12 @@ impl Story {
         self
     }
 
+    /// Any other event.
+    pub fn event(mut self, what: What) -> Self {
+        self.events.push(what);
+        self
+    }
+
     /// Without the events that `unwanted` picks.
     pub fn without(mut self, unwanted: impl Fn(&What) -> bool) -> Self {
         self.events.retain(|what| !unwanted(what));

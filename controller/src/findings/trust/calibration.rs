@@ -1,0 +1,76 @@
+//! The links before the block, asked against measured, and what a probe costs by itself.
+
+use super::doubt::Doubt;
+use super::limits::{CLOCK_NS, FEWEST, LONG_NS, OVERHEAD_NS};
+use super::seen::{Link, Seen};
+use crate::claim::Cause;
+use crate::findings::row;
+use crate::history::{Calibrated, ProbeSeen};
+use crate::stats;
+
+/// Doubts about the calibration of a directed link. `late` is the cause of what a busy host could have done as well.
+pub fn doubts(link: &Link<'_>, late: Cause) -> Vec<Doubt> {
+    let Some(calibrated) = link.calibrated else {
+        return Vec::new();
+    };
+    let Some(excess_ns) = excess_ns(calibrated) else {
+        let text = format!(
+            "calibration: of {} packets from {} only {} came back",
+            calibrated.lost as usize + calibrated.one_way_ns.len(),
+            link.name(),
+            calibrated.one_way_ns.len()
+        );
+        return vec![Doubt::void(Cause::Incomplete, text)];
+    };
+    let mut doubts = Vec::new();
+    let measured = format!(
+        "calibration: the link from {} was {} ms instead of {}",
+        link.name(),
+        row::ms(excess_ns + calibrated.asked_ns as f64),
+        row::time(calibrated.asked_ns)
+    );
+    if link.never_early() && shortest_ns(calibrated) + link.early_ns + CLOCK_NS < calibrated.asked_ns {
+        let text = format!("{measured}: shorter than asked");
+        doubts.push(Doubt::void(Cause::Instrument, text));
+    } else if link.is_steady() {
+        doubts.extend(Doubt::graded(excess_ns, LONG_NS, late, || {
+            format!("{measured}: {} ms longer than asked", row::ms(excess_ns))
+        }));
+    }
+    doubts
+}
+
+/// Doubts about the probes.
+pub fn overhead(seen: &Seen<'_>) -> Vec<Doubt> {
+    let doubt = |probe: &&ProbeSeen| {
+        let own_ns = own_ns(probe)?;
+        let text = || {
+            format!(
+                "a round trip of the probe of {} with itself takes {} ms",
+                probe.datacenter,
+                row::ms(own_ns)
+            )
+        };
+        (own_ns > OVERHEAD_NS).then(|| Doubt::suspect(text()))
+    };
+    seen.probes.iter().filter_map(doubt).collect()
+}
+
+/// By how much the link was longer than asked, median; nothing if too few packets came back.
+pub fn excess_ns(calibrated: &Calibrated) -> Option<f64> {
+    if calibrated.one_way_ns.len() < FEWEST {
+        return None;
+    }
+    let one_way: Vec<f64> = calibrated.one_way_ns.iter().map(|&ns| ns as f64).collect();
+    Some(stats::median(&one_way)? - calibrated.asked_ns as f64)
+}
+
+/// Median round trip of a probe with itself.
+pub fn own_ns(probe: &ProbeSeen) -> Option<f64> {
+    let echo: Vec<f64> = probe.echo_ns.iter().map(|&ns| ns as f64).collect();
+    stats::median(&echo)
+}
+
+fn shortest_ns(calibrated: &Calibrated) -> u64 {
+    calibrated.one_way_ns.iter().copied().min().unwrap_or_default()
+}

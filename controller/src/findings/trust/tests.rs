@@ -1,0 +1,421 @@
+//! Every rule of the trust fires on its defect, and none on an intact instrument.
+
+use super::scenery::{CLAIM, EVERY_MS, Scenery, cut, eventful, frozen, up};
+use super::*;
+use crate::claim::Verdict;
+use crate::findings::synthetic::{MS, Story};
+use crate::history::{Calibrated, ProbeSeen, RelayLost, What};
+use wire::{CutKind, Jitter, JitterShape, LinkCounters, Loss, Path, RelayStatus};
+
+/// Breaks a state.
+type Break<T> = fn(&mut T);
+
+#[test]
+fn an_intact_instrument_on_a_quiet_machine_is_sound_whatever_the_block_does() {
+    Scenery::still().assert_sound();
+    Scenery::of(&eventful()).assert_sound();
+    Scenery::of(&[up(0, 0), up(1000, 300), cut(2000, 300), up(2005, 300)]).assert_sound();
+    let evidence = Scenery::of(&eventful()).judged().evidence.join("\n");
+    for word in [
+        "calibration dc1 to dc2 20ms asked, 20.1",
+        "0 lost, 0 early",
+        "30 packets destroyed",
+        "deadline",
+    ] {
+        assert!(evidence.contains(word), "{evidence}");
+    }
+}
+
+#[test]
+fn changes_stamped_late_by_the_relay_raise_no_alarm() {
+    let mut scenery = Scenery::of(&eventful());
+    scenery.stamped_late_ns = 1_500_000;
+    scenery.assert_sound();
+}
+
+#[test]
+fn a_hidden_delay_of_3_ms_is_void_by_calibration_and_by_beacons() {
+    let mut calibrated = Scenery::still();
+    calibrated.calibrated = |_| 3_100_000;
+    calibrated.assert_void(
+        Cause::Instrument,
+        "calibration: the link from dc1 to dc2 was 23.09 ms instead of 20ms",
+    );
+    let longer = Scenery::still().fate(|_, ideal| Some(ideal? + 3 * MS));
+    longer.assert_void(
+        Cause::Instrument,
+        "the link from dc1 to dc2 is 3.20 ms longer than asked (20ms",
+    );
+}
+
+#[test]
+fn a_link_that_is_long_at_one_of_its_distances_only_is_void_too() {
+    let scenery = Scenery::of(&eventful()).fate(|sent_ns, ideal| {
+        let at_5_ms = (1000 * MS..2000 * MS).contains(&sent_ns);
+        Some(ideal? + if at_5_ms { 3 * MS } else { 0 })
+    });
+    scenery.assert_void(Cause::Instrument, "longer than asked (5ms");
+}
+
+#[test]
+fn a_millisecond_too_much_is_suspect_and_half_of_one_is_nothing() {
+    let by = |ns: u64| Scenery::still().fate(move |_, ideal| Some(ideal? + ns));
+    by(800_000).assert_suspect("1.00 ms longer");
+    by(400_000).assert_sound();
+}
+
+#[test]
+fn a_long_link_on_a_busy_host_is_noise() {
+    let mut scenery = Scenery::still().fate(|_, ideal| Some(ideal? + 3 * MS));
+    scenery.sent_late = |_| 4 * MS;
+    scenery.assert_void(Cause::Noise, "longer than asked");
+}
+
+#[test]
+fn one_packet_that_left_early_is_enough() {
+    let early = Scenery::still().fate(|sent_ns, ideal| {
+        let once = (500 * MS..520 * MS).contains(&sent_ns);
+        Some(ideal? - if once { 400_000 } else { 0 })
+    });
+    early.assert_void(Cause::Instrument, "left early (1 of");
+    let calibrated = Scenery::still().fate(|_, ideal| Some(ideal? - 220_000));
+    calibrated.assert_sound();
+}
+
+#[test]
+fn a_relay_that_stops_delaying_is_void() {
+    let scenery = Scenery::of(&[up(0, 20), up(2000, 5)]).fate(|sent_ns, ideal| {
+        if sent_ns > 1500 * MS {
+            Some(sent_ns + 200_000)
+        } else {
+            ideal
+        }
+    });
+    scenery.assert_void(Cause::Instrument, "packets from dc1 to dc2 left early");
+}
+
+#[test]
+fn a_calibration_that_is_too_short_is_void() {
+    let mut story = Scenery::still().story();
+    story = story.event(What::Calibrated(Calibrated {
+        block: 7,
+        from: "dc1".to_owned(),
+        to: "dc2".to_owned(),
+        asked_ns: 20 * MS,
+        one_way_ns: vec![19 * MS; 20],
+        lost: 0,
+    }));
+    let judged = story.judged();
+    assert!(matches!(&judged.trust, Trust::Void(why) if why[0].contains("shorter than asked")));
+}
+
+#[test]
+fn a_calibration_without_answers_is_void() {
+    let story = Scenery::still().story().event(What::Calibrated(Calibrated {
+        block: 7,
+        from: "dc1".to_owned(),
+        to: "dc2".to_owned(),
+        asked_ns: 20 * MS,
+        one_way_ns: Vec::new(),
+        lost: 20,
+    }));
+    assert!(matches!(&story.judged().trust, Trust::Void(why) if why[0].contains("only 0 came back")));
+}
+
+#[test]
+fn a_leak_of_one_direction_of_a_cut_is_void() {
+    let asked = [up(0, 20), cut(1000, 20), up(1500, 20)];
+    let leaky = Scenery::of(&asked).fate(|sent_ns, _| Some(sent_ns + 20_200_000));
+    leaky.assert_void(Cause::Instrument, "the cut leaks");
+    let spared = Scenery::of(&asked).fate(|sent_ns, ideal| {
+        let in_flight = (985 * MS..1000 * MS).contains(&sent_ns);
+        if in_flight { Some(sent_ns + 20_200_000) } else { ideal }
+    });
+    spared.assert_void(Cause::Instrument, "the cut leaks: 1 packets");
+}
+
+#[test]
+fn a_cut_that_destroyed_nothing_did_not_take_place() {
+    let asked = [up(0, 20), cut(1000, 20), up(1500, 20)];
+    let scenery = Scenery::of(&asked).counters(|counters| counters.dropped_cut = 0);
+    scenery.assert_void(Cause::Instrument, "no cut took place from dc1 to dc2");
+}
+
+#[test]
+fn a_short_cut_that_met_nothing_is_told_and_raises_no_doubt() {
+    let asked = [up(0, 0), cut(1010, 0), up(1020, 0)];
+    let scenery = Scenery::of(&asked).counters(|counters| counters.dropped_cut = 0);
+    scenery.assert_sound();
+    assert!(scenery.judged().evidence.join(" ").contains("nothing was in flight"));
+}
+
+#[test]
+fn a_block_that_cuts_and_was_only_frozen_says_that_no_cut_took_place() {
+    let mut scenery = Scenery::of(&[up(0, 20), frozen(1000, 20), up(1500, 20)]);
+    scenery.block = 2;
+    scenery.assert_void(Cause::Instrument, "no cut took place: the link was frozen");
+    let mut cut = Scenery::of(&[up(0, 20), cut(1000, 20), up(1500, 20)]);
+    cut.block = 2;
+    assert_eq!(cut.judged().trust, Trust::Sound);
+}
+
+#[test]
+fn a_heal_that_did_not_heal_is_void() {
+    let asked = [up(0, 20), cut(1000, 20), up(1500, 20)];
+    let scenery = Scenery::of(&asked).fate(|sent_ns, ideal| ideal.filter(|_| sent_ns < 1000 * MS));
+    scenery.assert_void(Cause::Instrument, "the heal did not heal: none of");
+}
+
+#[test]
+fn a_link_that_closes_by_itself_is_void() {
+    let asked = [up(0, 20), up(1000, 5)];
+    let scenery = Scenery::of(&asked).fate(|sent_ns, ideal| ideal.filter(|_| sent_ns < 1000 * MS));
+    scenery.assert_void(Cause::Instrument, "closed though nobody asked");
+}
+
+#[test]
+fn a_lost_packet_is_suspect_and_many_are_void() {
+    let losing = |one_in: u64| {
+        Scenery::of(&[up(0, 20), up(4000, 5)])
+            .fate(move |sent_ns, ideal| ideal.filter(|_| sent_ns / (EVERY_MS * MS) % one_in != 1))
+    };
+    losing(200).assert_suspect("were lost though the link was up");
+    losing(10).assert_void(Cause::Instrument, "were lost though the link was up");
+}
+
+#[test]
+fn packets_that_are_to_be_lost_raise_no_alarm() {
+    let mut scenery = Scenery::of(&[up(0, 20), up(4000, 5)])
+        .fate(|sent_ns, ideal| ideal.filter(|_| sent_ns / (EVERY_MS * MS) % 10 != 1))
+        .counters(|counters| counters.dropped_loss = 20);
+    scenery.conditions.loss = Some(Loss {
+        ppm: 100_000,
+        burst_milli: 1000,
+    });
+    scenery.last.links[0].conditions = scenery.conditions.clone();
+    scenery.assert_sound();
+}
+
+#[test]
+fn a_link_with_jitter_is_not_judged_packet_by_packet() {
+    let mut scenery = Scenery::still().fate(|sent_ns, ideal| {
+        let swing = sent_ns / (EVERY_MS * MS) % 5 * 2 * MS;
+        Some(ideal? + swing - 4 * MS)
+    });
+    scenery.assert_void(Cause::Instrument, "left early");
+    scenery.conditions.jitter = Some(Jitter {
+        shape: JitterShape::Uniform { spread_ns: 5 * MS },
+        reorder: false,
+    });
+    scenery.last.links[0].conditions = scenery.conditions.clone();
+    scenery.assert_sound();
+}
+
+#[test]
+fn a_tail_of_late_packets_is_suspect_and_a_long_one_void() {
+    let late = |one_in: u64| {
+        Scenery::still().fate(move |sent_ns, ideal| {
+            let late = sent_ns / (EVERY_MS * MS) % one_in == 1;
+            Some(ideal? + if late { 6 * MS } else { 0 })
+        })
+    };
+    late(40).assert_sound();
+    late(10).assert_suspect("came more than 2.00 ms late");
+    late(3).assert_void(Cause::Instrument, "came more than 2.00 ms late");
+}
+
+#[test]
+fn a_relay_that_died_or_was_restarted_is_void() {
+    let died = Scenery::still().story().event(What::RelayLost(RelayLost {
+        block: 7,
+        datacenter: "dc1".to_owned(),
+        cause: "hear from tb-x-relay.dc1: it ended".to_owned(),
+    }));
+    let judged = died.judged();
+    assert!(matches!(&judged.trust, Trust::Void(why) if why[0].contains("the relay of dc1 stopped answering")));
+    assert_eq!(judged.claim(CLAIM).cause, Some(Cause::Instrument));
+    let restarted = Scenery::still().last(|last| last.since_ns = 2);
+    restarted.assert_void(Cause::Instrument, "restarted");
+}
+
+#[test]
+fn what_a_relay_dropped_unasked_is_void_for_each_reason() {
+    let drops: [(Break<LinkCounters>, Cause, &str); 6] = [
+        (
+            |counters| counters.dropped_queue = 1,
+            Cause::Noise,
+            "its queue was full",
+        ),
+        (|counters| counters.dropped_write = 1, Cause::Noise, "the kernel"),
+        (
+            |counters| counters.dropped_frozen = 1,
+            Cause::Instrument,
+            "frozen link held",
+        ),
+        (|counters| counters.dropped_rate = 1, Cause::Instrument, "its turn"),
+        (|counters| counters.dropped_loss = 1, Cause::Instrument, "by chance"),
+        (|counters| counters.dropped_mtu = 1, Cause::Instrument, "MTU"),
+    ];
+    for (drop, cause, why) in drops {
+        Scenery::still().counters(drop).assert_void(cause, why);
+    }
+    Scenery::still()
+        .last(|last| last.dropped_unread = 4)
+        .assert_void(Cause::Noise, "too slow to read 4 packets");
+}
+
+#[test]
+fn an_overloaded_relay_is_suspect_and_one_that_was_so_most_of_the_time_void() {
+    let overloaded = |tenths: u64| {
+        let story = Scenery::still().counters(move |counters| counters.overloaded_tenths = tenths);
+        let mut history = story.story().history();
+        for event in &mut history.events {
+            if let What::BlockEnded { took_ms, .. } = &mut event.what {
+                *took_ms = 10_000;
+            }
+        }
+        crate::findings::judge(&history).blocks.pop().unwrap().trust
+    };
+    assert!(matches!(overloaded(3), Trust::Suspect(why) if why[0].contains("overloaded for 0.3 of 10.0 s")));
+    assert!(matches!(overloaded(40), Trust::Void(_)));
+}
+
+#[test]
+fn relays_that_are_scheduled_differently_are_suspect() {
+    Scenery::still()
+        .last(|last| last.scheduling = "nice -20".to_owned())
+        .assert_suspect("nice -20 in dc1, deadline in dc2");
+}
+
+#[test]
+fn a_link_that_somebody_else_changes_is_void() {
+    let changes: [(Break<RelayStatus>, &str); 6] = [
+        (|last| last.links[0].conditions.delay_ns = 7 * MS, "7ms instead of 20ms"),
+        (|last| last.links[0].cut = Some(CutKind::Drop), "cut instead of up"),
+        (|last| last.links[0].frozen = true, "frozen instead of up"),
+        (|last| last.path = Path::Kernel, "the way Kernel instead of Tun"),
+        (
+            |last| last.links[0].conditions.mtu = Some(900),
+            "conditions other than its delay",
+        ),
+        (|last| last.links[0].playing_since_ns = Some(1), "a schedule"),
+    ];
+    for (change, why) in changes {
+        Scenery::still().last(change).assert_void(Cause::Instrument, why);
+    }
+}
+
+#[test]
+fn a_busy_host_is_suspect_with_its_figures() {
+    let mut asleep = Scenery::still();
+    asleep.overslept_ns = (0..50).map(|i| if i % 10 == 0 { 5 * MS } else { 30_000 }).collect();
+    asleep.assert_suspect("sleeps of 1ms took 0.03 ms too long (median), 5.00 ms (p95)");
+    let mut late = Scenery::still();
+    late.sent_late = |at_ns| {
+        if at_ns / (EVERY_MS * MS) % 10 == 1 {
+            4 * MS
+        } else {
+            30_000
+        }
+    };
+    late.assert_suspect("sent 4.00 ms late");
+    let mut busy = Scenery::still();
+    busy.busy_before = 97;
+    busy.assert_suspect("97 % of 2 cores before the block began");
+    let mut stolen = Scenery::still();
+    stolen.stolen = 200;
+    stolen.assert_suspect("the hypervisor took");
+}
+
+#[test]
+fn a_probe_that_could_not_send_in_time_is_suspect() {
+    let mut history = Scenery::still().story().history();
+    for event in &mut history.events {
+        if let What::Watched(watched) = &mut event.what {
+            watched.beacons.truncate(20);
+        }
+    }
+    let trust = crate::findings::judge(&history).blocks.pop().unwrap().trust;
+    assert!(
+        matches!(&trust, Trust::Suspect(why) if why[0].contains("sent 20 packets instead of 50")),
+        "{trust:?}"
+    );
+}
+
+#[test]
+fn a_slow_probe_is_suspect() {
+    let story = Scenery::still().story().event(What::ProbeSeen(ProbeSeen {
+        block: 7,
+        datacenter: "dc1".to_owned(),
+        echo_ns: vec![900_000; 5],
+        sleep_ns: MS,
+        overslept_ns: Vec::new(),
+    }));
+    assert!(matches!(story.judged().trust, Trust::Suspect(why) if why[0].contains("with itself takes 0.90 ms")));
+}
+
+#[test]
+fn what_nobody_watched_is_suspect_and_says_why() {
+    let story = || {
+        Story::of(7)
+            .round_trips(20)
+            .took("cache far", "get", Some(20), 40.2, 40, 0)
+    };
+    let unwatched = story().event(What::Unwatched {
+        block: 7,
+        reason: "two engines, two clocks".to_owned(),
+    });
+    assert!(matches!(unwatched.judged().trust, Trust::Suspect(why) if why[0].contains("two clocks")));
+    assert!(matches!(story().judged().trust, Trust::Suspect(why) if why[0].contains("no beacons")));
+}
+
+#[test]
+fn a_socket_without_nodelay_and_a_link_that_is_too_short_are_void() {
+    let judged = Scenery::still()
+        .story()
+        .took("cache far", "get", Some(20), 40.2, 40, 0)
+        .without_nodelay()
+        .judged();
+    assert!(matches!(&judged.trust, Trust::Void(why) if why[0].contains("TCP_NODELAY of the probe was off")));
+    assert_eq!(judged.verdict(CLAIM), Verdict::Inconclusive);
+    assert_eq!(judged.claim(CLAIM).cause, Some(Cause::Instrument));
+    let short = Story::of(7).took("link", "rtt", Some(20), 39.0, 30, 0).judged();
+    assert!(matches!(short.trust, Trust::Void(_)));
+}
+
+#[test]
+fn a_link_that_is_too_long_and_lost_round_trips_are_suspect_and_decide_all_the_same() {
+    let long = Scenery::still()
+        .story()
+        .took("link", "rtt", Some(20), 50.0, 300, 0)
+        .judged();
+    assert!(matches!(long.trust, Trust::Suspect(_)));
+    let lost = Scenery::still()
+        .story()
+        .took("link", "rtt", Some(20), 40.1, 30, 0)
+        .failed(10)
+        .judged();
+    assert!(matches!(lost.trust, Trust::Suspect(_)));
+}
+
+#[test]
+fn what_no_quieter_host_would_cure_is_the_reason_that_claims_give() {
+    let scenery = Scenery::still()
+        .counters(|counters| counters.dropped_queue = 1)
+        .last(|last| last.since_ns = 2);
+    scenery.assert_void(Cause::Instrument, "restarted");
+    let Trust::Void(reasons) = scenery.judged().trust else {
+        panic!()
+    };
+    assert_eq!(reasons.len(), 2);
+}
+
+#[test]
+fn only_the_last_time_counts_of_a_block_that_ran_twice() {
+    let mut history = Scenery::still().last(|last| last.since_ns = 2).story().history();
+    history.events.extend(Scenery::still().story().history().events);
+    assert_eq!(
+        crate::findings::judge(&history).blocks.pop().unwrap().trust,
+        Trust::Sound
+    );
+}
