@@ -7,10 +7,10 @@
 use crate::capture::told;
 use crate::check::{self, ConditionsError};
 use crate::lane::Change;
+use crate::paths::{Paths, PathsError};
 use crate::router::kernel::Alarm;
 use crate::router::tun::{StatisticsError, dropped_unread};
 use crate::router::{LaneOrder, Request, Snapshot, UnknownLink};
-use crate::routes::{Routes, RoutesError};
 use std::io::{self, BufRead, Read, Write};
 use std::sync::mpsc::{Sender, channel};
 use wire::{Captured, CutKind, FromRelay, Path, RelayAnswer, RelayOrder, RelayStatus, ToRelay};
@@ -27,9 +27,9 @@ pub enum OrderError {
     /// There is no such link.
     #[error(transparent)]
     UnknownLink(#[from] UnknownLink),
-    /// The kernel refused a change of the path.
-    #[error("failed to {0}")]
-    Routes(#[from] RoutesError),
+    /// The path cannot be changed, or does not allow it.
+    #[error(transparent)]
+    Paths(#[from] PathsError),
     /// The device's own counters could not be read.
     #[error("failed to {0}")]
     Statistics(#[from] StatisticsError),
@@ -73,10 +73,10 @@ impl Wire {
     }
 }
 
-/// What answers orders: the kernel's routes, the door to the data path, and what never changes.
+/// What answers orders: the way of packets, the door to the data path, and what never changes.
 pub struct Desk {
-    /// The kernel's part.
-    pub routes: Routes,
+    /// The way of packets.
+    pub paths: Paths,
     /// The data path.
     pub wire: Wire,
     /// Datacenter that the relay serves.
@@ -120,9 +120,14 @@ impl Desk {
     }
 
     fn change(&mut self, order: RelayOrder) -> Result<RelayStatus, OrderError> {
-        if !able(&order) {
+        self.paths.check(&order)?;
+        if !self.able(&order) {
             return Err(OrderError::Unsupported(Box::new(order)));
         }
+        let hurried = match &order {
+            RelayOrder::Set { to, flush: true, .. } => Some(to.clone()),
+            _ => None,
+        };
         let snapshot = match order {
             RelayOrder::Show => self.wire.ask(None),
             RelayOrder::Set { to, conditions, flush } => {
@@ -134,38 +139,49 @@ impl Desk {
             RelayOrder::Heal { to } => self.wire.change(to, Change::Heal),
             RelayOrder::Freeze { to } => self.wire.change(to, Change::Freeze),
             RelayOrder::Thaw { to } => self.wire.change(to, Change::Thaw),
-            RelayOrder::SetPath {
-                path: path @ (Path::Tun | Path::Kernel),
-            } => {
-                self.routes.set_path(path)?;
+            RelayOrder::SetPath { path } => {
+                self.paths.set_path(path, &self.wire.ask(None)?.links)?;
+                self.wire.ask(None)
+            }
+            RelayOrder::Mirror { to, mirror } => {
+                self.paths.set_mirror(&to, mirror)?;
                 self.wire.ask(None)
             }
             RelayOrder::Capture { to, snap_bytes } => self.capture(to, snap_bytes),
             other => return Err(OrderError::Unsupported(Box::new(other))),
         }?;
+        self.paths.follow(&snapshot.links, hurried.as_deref())?;
         Ok(RelayStatus {
             datacenter: self.datacenter.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             now_ns: snapshot.now_ns,
             since_ns: self.since_ns,
-            path: self.routes.path(),
+            path: self.paths.path(),
             early_ns: 0,
-            stream: None,
-            scheduling: self.scheduling.to_owned(),
+            stream: self.paths.status()?,
+            scheduling: self.scheduling(),
             offload: self.offload,
             dropped_no_link: snapshot.dropped_no_link,
             dropped_unread: dropped_unread(self.device)?,
             links: snapshot.links,
         })
     }
-}
 
-/// Not yet: what is per packet, and resets.
-fn able(order: &RelayOrder) -> bool {
-    match order {
-        RelayOrder::Set { conditions, .. } => !conditions.per_packet() && conditions.jitter.is_none(),
-        RelayOrder::Cut { kind, .. } => *kind == CutKind::Drop,
-        _ => true,
+    /// Not yet: what is per packet, and resets of packet mode.
+    fn able(&self, order: &RelayOrder) -> bool {
+        match order {
+            RelayOrder::Set { conditions, .. } => !conditions.per_packet() && conditions.jitter.is_none(),
+            RelayOrder::Cut { kind, .. } => *kind == CutKind::Drop || matches!(self.paths.path(), Path::Stream(_)),
+            _ => true,
+        }
+    }
+
+    /// Class of the data path, and that of stream mode's thread where there is one and it differs.
+    fn scheduling(&self) -> String {
+        match self.paths.scheduling() {
+            Some(stream) if stream != self.scheduling => format!("{}; stream {stream}", self.scheduling),
+            _ => self.scheduling.to_owned(),
+        }
     }
 }
 

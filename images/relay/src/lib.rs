@@ -2,10 +2,11 @@
 //!
 //! A packet of a node is read from a TUN device ([`router`]), given to the lane of the link that leads to its
 //! destination ([`lane`]), judged there ([`link`]), held until it is due ([`delay_line`]) and written back
-//! unchanged; the kernel forwards it on. Orders come in as JSON lines ([`control`]).
+//! unchanged; the kernel forwards it on. In stream mode the connections of the nodes end in sockets of the relay instead
+//! ([`stream`]). Orders come in as JSON lines ([`control`]).
 //!
-//! The crate refuses everything that is not packet mode. Everything but `control`, `netlink`, `router`, `routes` and
-//! `sysctls` is pure: time is an argument. All unsafe code is below `router`.
+//! Everything but `control`, `netlink`, `paths`, `router`, `routes`, `stream` and `sysctls` is pure: time is an argument.
+//! Of `stream`, `flow` is pure too. All unsafe code is below `router`.
 
 pub mod capture;
 pub mod check;
@@ -15,8 +16,10 @@ pub mod delay_line;
 pub mod lane;
 pub mod link;
 pub mod netlink;
+pub mod paths;
 pub mod rate;
 pub mod router;
 pub mod routes;
+pub mod stream;
 pub mod sysctls;
 pub mod tap;

@@ -5,7 +5,8 @@
 //! be a link without conditions. It ends at once on SIGTERM and SIGINT, and on nothing else.
 
 use relay::check::{self, ConditionsError};
-use relay::control::{Desk, Wire, serve};
+use relay::control::{Desk, OrderError, Wire, serve};
+use relay::paths::Paths;
 use relay::router::Router;
 use relay::router::kernel::{Alarm, EndSignals, keep_memory, now_ns, schedule};
 use relay::router::tun::{Tun, TunError};
@@ -16,7 +17,7 @@ use std::io::{self, BufReader};
 use std::process::{ExitCode, exit};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use wire::RelayConfig;
+use wire::{RelayConfig, RelayOrder};
 
 /// The relay cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +44,8 @@ enum StartError {
     Thread(&'static str, io::Error),
     #[error("start thread data: it ended at once")]
     DataEnded,
+    #[error("take the path of the configuration: {0}")]
+    Path(#[from] OrderError),
 }
 
 fn main() -> ExitCode {
@@ -79,8 +82,9 @@ fn start() -> Result<(), StartError> {
     let (requests, inbox) = channel();
     let router = Router::new(&config, tun, inbox, alarm.clone());
     let scheduling = start_data(router)?.recv().map_err(|_| StartError::DataEnded)?;
-    let desk = Desk {
-        routes,
+    let path = config.path;
+    let mut desk = Desk {
+        paths: Paths::new(routes, &config),
         wire: Wire { requests, alarm },
         datacenter: config.datacenter,
         since_ns: now_ns(),
@@ -88,6 +92,7 @@ fn start() -> Result<(), StartError> {
         offload,
         device,
     };
+    desk.obey(RelayOrder::SetPath { path })?;
     start_control(desk)
 }
 

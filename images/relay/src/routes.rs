@@ -2,40 +2,35 @@
 //! device, and what makes it vanish when the device is gone.
 //!
 //! What must stay true (fail closed): a packet that comes in from the datacenter goes to the TUN device or
-//! nowhere, whatever its destination, the relay's own addresses included. Without the device a blackhole with a
-//! worse metric takes over. The gateway address, by which nodes find the relay, is added last. Answers to ARP
-//! need the local table, so only the gateway address stays reachable from inside: a ping of it is answered by
-//! the kernel and says nothing about any link.
+//! nowhere, whatever its destination, the relay's own addresses included; on the other paths it goes where their rules
+//! say, or nowhere. Without the device nothing is forwarded, accepted or sent on any path: the table of the device then
+//! has only a blackhole, and a guard before all rules of the paths asks that table first. The gateway address, by which
+//! nodes find the relay, is added last. Answers to ARP need the local table, so only the gateway address stays reachable
+//! from inside: a ping of it is answered by the kernel and says nothing about any link.
+//!
+//! Stream mode: what nodes send to the ports is delivered to the relay's own sockets, and so is what far nodes send from
+//! them, which the relay had dialled in a node's name. What the nodes of this datacenter send *from* these ports belongs
+//! to connections that the far relay terminates, and delays; the kernel forwards it. So all relays of a lab must be in
+//! stream mode, or none.
+
+mod messages;
 
 use crate::netlink::{InterfaceChange, Message, Netlink};
-use netlink_packet_core::{DefaultNla, Emitable, NLA_F_NESTED, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
-use netlink_packet_route::address::{AddressAttribute, AddressMessage};
-use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
+use messages::{
+    RULE_FROM_WAN, RULE_FROM_WAN_DROP, RULE_KERNEL_PATH, RULE_LOCAL, RULE_LOCAL_OF_KERNEL, RULE_STREAM_ANSWERS,
+    RULE_STREAM_BACK, RULE_STREAM_OUT, RULE_STREAM_OWN, RULE_TUN_PATH, TABLE_LINKS, TABLE_LOCAL, TABLE_TAKE_BACK,
+    TABLE_TAKE_OUT, TABLE_TUN, blackhole_default, describe, drop_own, drop_to, guard, inet_addresses, interface_with,
+    nested, network_of, one, route, rule_of, taking, tcp, to_table, tun_default, via,
 };
+use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
+use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::route::{RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType};
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 use netlink_packet_route::{AddressFamily, IpProtocol};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use wire::{Path, RelayConfig};
 
-/// Table whose default is the TUN device.
-const TABLE_TUN: u8 = 100;
-/// Table with the links' networks only: the kernel's way.
-const TABLE_LINKS: u8 = 101;
-const TABLE_LOCAL: u8 = 255;
-
-// Order of the rules.
-const RULE_LOCAL_OF_KERNEL: u32 = 0;
-const RULE_DROP: u32 = 100;
-const RULE_LOCAL: u32 = 200;
-const RULE_KERNEL_PATH: u32 = 300;
-const RULE_TUN_PATH: u32 = 400;
-const RULE_FROM_WAN: u32 = 500;
-const RULE_FROM_WAN_DROP: u32 = 501;
-
-/// Metric of the blackhole that remains when the TUN device is gone.
-const BLACKHOLE_METRIC: u32 = 4096;
 /// Packets that the TUN device may queue before the relay reads them; the default of 500 loses bursts.
 const TUN_QUEUE_PACKETS: u32 = 5000;
 
@@ -76,6 +71,7 @@ pub struct Routes {
     netlink: Netlink,
     inside: Interface,
     outside: Interface,
+    ports: Vec<u16>,
     path: Path,
 }
 
@@ -92,6 +88,7 @@ impl Routes {
             netlink,
             inside,
             outside,
+            ports: config.ports.clone(),
             path: Path::Tun,
         })
     }
@@ -113,7 +110,14 @@ impl Routes {
                 let route = via(table, network, link.prefix_len, link.via, self.outside.index);
                 self.add_route(route, || format!("{network}/{} via {}", link.prefix_len, link.via))?;
             }
+            self.add_route(taking(TABLE_TAKE_OUT, network, link.prefix_len), || {
+                format!("local {network}/{} in table {TABLE_TAKE_OUT}", link.prefix_len)
+            })?;
         }
+        let own = network_of(config.inside, config.prefix_len);
+        self.add_route(taking(TABLE_TAKE_BACK, own, config.prefix_len), || {
+            format!("local {own}/{} in table {TABLE_TAKE_BACK}", config.prefix_len)
+        })?;
         self.switch_off_checks(&self.inside.clone())?;
         self.switch_off_checks(&self.outside.clone())?;
         self.switch_off_checks(tun)?;
@@ -125,15 +129,49 @@ impl Routes {
         self.path
     }
 
-    /// Send packets of the nodes the other way. One rule comes or goes, so that no packet finds neither way.
+    /// Send packets of the nodes another way. The rule of the TUN path is always there, so that no packet finds no way.
     pub fn set_path(&mut self, path: Path) -> Result<(), RoutesError> {
-        let rule = to_table(RULE_KERNEL_PATH, Some(&self.inside.name), TABLE_LINKS);
+        let kernel = to_table(RULE_KERNEL_PATH, Some(&self.inside.name), TABLE_LINKS);
         match path {
-            Path::Kernel => self.add_rule(rule)?,
-            Path::Tun | Path::Stream(_) => self.delete_rule(rule)?,
+            Path::Tun => {
+                self.delete_rule(kernel)?;
+                self.delete_stream_rules()?;
+            }
+            Path::Kernel => {
+                self.add_rule(kernel)?;
+                self.delete_stream_rules()?;
+            }
+            Path::Stream(_) => {
+                for rule in self.stream_rules() {
+                    self.add_rule(rule)?;
+                }
+                self.delete_rule(kernel)?;
+            }
         }
         self.path = path;
         Ok(())
+    }
+
+    /// In the order in which they are added: what the relay takes, it must be able to answer.
+    fn stream_rules(&self) -> Vec<RuleMessage> {
+        let (inside, outside) = (self.inside.name.as_str(), self.outside.name.as_str());
+        let main = RouteHeader::RT_TABLE_MAIN;
+        let of_port = |port| {
+            let (from, to) = (RuleAttribute::SourcePortRange, RuleAttribute::DestinationPortRange);
+            [
+                tcp(RULE_STREAM_OWN, "lo", from(one(port)), main),
+                tcp(RULE_STREAM_OWN, "lo", to(one(port)), main),
+                tcp(RULE_STREAM_BACK, outside, from(one(port)), TABLE_TAKE_BACK),
+                tcp(RULE_STREAM_OUT, inside, to(one(port)), TABLE_TAKE_OUT),
+                tcp(RULE_STREAM_ANSWERS, inside, from(one(port)), TABLE_LINKS),
+            ]
+        };
+        self.ports.iter().copied().flat_map(of_port).collect()
+    }
+
+    fn delete_stream_rules(&mut self) -> Result<(), RoutesError> {
+        let rules = self.stream_rules();
+        rules.into_iter().rev().try_for_each(|rule| self.delete_rule(rule))
     }
 
     fn raise_tun(&mut self, tun: &Interface) -> Result<(), RoutesError> {
@@ -170,8 +208,10 @@ impl Routes {
 
     fn add_rules(&mut self, config: &RelayConfig) -> Result<(), RoutesError> {
         let (inside, outside) = (self.inside.name.clone(), self.outside.name.clone());
-        // A relay that was killed in this namespace may have left the kernel's way open.
+        // A relay that was killed in this namespace may have left another way open.
         self.delete_rule(to_table(RULE_KERNEL_PATH, Some(&inside), TABLE_LINKS))?;
+        self.delete_stream_rules()?;
+        self.add_rule(guard())?;
         self.add_rule(to_table(RULE_TUN_PATH, Some(&inside), TABLE_TUN))?;
         // The relay's own addresses answer nobody but ARP. For that the local table has to come later than the
         // kernel puts it; it is added in the new place before it is removed from the old one.
@@ -264,199 +304,4 @@ impl Routes {
 fn refused(step: &'static str, object: &str) -> impl FnOnce(io::Error) -> RoutesError + use<> {
     let object = object.to_owned();
     move |source| RoutesError::Refused { step, object, source }
-}
-
-/// An attribute made of attributes.
-fn nested(kind: u16, parts: &[DefaultNla]) -> DefaultNla {
-    let mut bytes = vec![0; parts.buffer_len()];
-    parts.emit(&mut bytes);
-    DefaultNla::new(kind | NLA_F_NESTED, bytes)
-}
-
-fn inet_addresses() -> AddressMessage {
-    let mut message = AddressMessage::default();
-    message.header.family = AddressFamily::Inet;
-    message
-}
-
-fn interface_with(addresses: &[Message], side: &'static str, wanted: Ipv4Addr) -> Result<Interface, RoutesError> {
-    for message in addresses {
-        let Message::NewAddress(address) = message else {
-            continue;
-        };
-        if !address
-            .attributes
-            .contains(&AddressAttribute::Local(IpAddr::V4(wanted)))
-        {
-            continue;
-        }
-        // The label of an IPv4 address is its interface's name, with a suffix for an alias.
-        let label = address.attributes.iter().find_map(|attribute| match attribute {
-            AddressAttribute::Label(label) => label.split(':').next(),
-            _ => None,
-        });
-        if let Some(name) = label {
-            return Ok(Interface {
-                index: address.header.index,
-                name: name.to_owned(),
-            });
-        }
-    }
-    Err(RoutesError::NoInterface { side, address: wanted })
-}
-
-fn network_of(address: Ipv4Addr, prefix_len: u8) -> Ipv4Addr {
-    let mask = u32::MAX.checked_shl(32 - u32::from(prefix_len.min(32))).unwrap_or(0);
-    Ipv4Addr::from(u32::from(address) & mask)
-}
-
-fn route(table: u8, kind: RouteType) -> RouteMessage {
-    let mut message = RouteMessage::default();
-    message.header.address_family = AddressFamily::Inet;
-    message.header.table = table;
-    message.header.protocol = RouteProtocol::Static;
-    message.header.scope = RouteScope::Universe;
-    message.header.kind = kind;
-    message
-}
-
-fn blackhole_default() -> RouteMessage {
-    let mut message = route(TABLE_TUN, RouteType::BlackHole);
-    message.attributes.push(RouteAttribute::Priority(BLACKHOLE_METRIC));
-    message
-}
-
-fn tun_default(tun: &Interface) -> RouteMessage {
-    let mut message = route(TABLE_TUN, RouteType::Unicast);
-    message.header.scope = RouteScope::Link;
-    message.attributes.push(RouteAttribute::Oif(tun.index));
-    message
-}
-
-fn via(table: u8, network: Ipv4Addr, prefix_len: u8, via: Ipv4Addr, interface: u32) -> RouteMessage {
-    let mut message = route(table, RouteType::Unicast);
-    message.header.destination_prefix_length = prefix_len;
-    message
-        .attributes
-        .push(RouteAttribute::Destination(RouteAddress::Inet(network)));
-    message
-        .attributes
-        .push(RouteAttribute::Gateway(RouteAddress::Inet(via)));
-    message.attributes.push(RouteAttribute::Oif(interface));
-    message
-}
-
-fn rule_of(priority: u32, iif: Option<&str>, action: RuleAction) -> RuleMessage {
-    let mut message = RuleMessage::default();
-    message.header.family = AddressFamily::Inet;
-    message.header.action = action;
-    message.attributes.push(RuleAttribute::Priority(priority));
-    if let Some(name) = iif {
-        message.attributes.push(RuleAttribute::Iifname(name.to_owned()));
-    }
-    message
-}
-
-fn to_table(priority: u32, iif: Option<&str>, table: u8) -> RuleMessage {
-    let mut message = rule_of(priority, iif, RuleAction::ToTable);
-    message.header.table = table;
-    message
-}
-
-fn drop_to(iif: &str, address: Ipv4Addr) -> RuleMessage {
-    let mut message = rule_of(RULE_DROP, Some(iif), RuleAction::Blackhole);
-    message.header.dst_len = 32;
-    message.attributes.push(RuleAttribute::Destination(IpAddr::V4(address)));
-    message
-}
-
-/// The relay itself opens no connection and refuses none: no reset leaves it. ICMP must, as path MTU discovery
-/// lives on errors about forwarded packets.
-fn drop_own(protocol: IpProtocol) -> RuleMessage {
-    let mut message = rule_of(RULE_DROP, Some("lo"), RuleAction::Blackhole);
-    message.attributes.push(RuleAttribute::IpProtocol(protocol));
-    message
-}
-
-fn describe(rule: &RuleMessage) -> String {
-    use std::fmt::Write;
-    let mut text = String::new();
-    for attribute in &rule.attributes {
-        // Writing to a String cannot fail.
-        let _ = match attribute {
-            RuleAttribute::Priority(priority) => write!(text, "{priority}:"),
-            RuleAttribute::Iifname(name) => write!(text, " iif {name}"),
-            RuleAttribute::Destination(address) => {
-                write!(text, " to {address}/{}", rule.header.dst_len)
-            }
-            RuleAttribute::IpProtocol(protocol) => write!(text, " ipproto {protocol:?}"),
-            _ => Ok(()),
-        };
-    }
-    match rule.header.action {
-        RuleAction::ToTable => text + &format!(" lookup {}", rule.header.table),
-        _ => text + " blackhole",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn address(local: [u8; 4], index: u32, label: &str) -> Message {
-        let mut message = inet_addresses();
-        message.header.index = index;
-        message.attributes.push(AddressAttribute::Local(IpAddr::from(local)));
-        message.attributes.push(AddressAttribute::Label(label.into()));
-        Message::NewAddress(message)
-    }
-
-    #[test]
-    fn an_interface_is_found_by_its_address_even_under_an_alias() {
-        let addresses = [address([10, 0, 0, 2], 4, "eth0"), address([10, 0, 1, 2], 6, "eth1:0")];
-        let found = interface_with(&addresses, "outside", Ipv4Addr::new(10, 0, 1, 2)).unwrap();
-        assert_eq!(
-            found,
-            Interface {
-                index: 6,
-                name: "eth1".into()
-            }
-        );
-    }
-
-    #[test]
-    fn a_missing_interface_is_named_by_side_and_address() {
-        let error = interface_with(&[], "inside", Ipv4Addr::new(10, 0, 0, 2)).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "find the inside interface: none has address 10.0.0.2"
-        );
-    }
-
-    #[test]
-    fn a_refused_rule_is_described_as_the_ip_command_would() {
-        assert_eq!(describe(&to_table(400, Some("eth0"), 100)), "400: iif eth0 lookup 100");
-        assert_eq!(describe(&to_table(200, None, 255)), "200: lookup 255");
-        assert_eq!(
-            describe(&drop_to("eth1", Ipv4Addr::new(10, 0, 0, 1))),
-            "100: iif eth1 to 10.0.0.1/32 blackhole"
-        );
-        assert_eq!(
-            describe(&drop_own(IpProtocol::Tcp)),
-            "100: iif lo ipproto Tcp blackhole"
-        );
-    }
-
-    #[test]
-    fn host_bits_of_a_network_are_cleared() {
-        assert_eq!(
-            network_of(Ipv4Addr::new(198, 18, 3, 7), 24),
-            Ipv4Addr::new(198, 18, 3, 0)
-        );
-        assert_eq!(
-            network_of(Ipv4Addr::new(198, 18, 3, 7), 32),
-            Ipv4Addr::new(198, 18, 3, 7)
-        );
-        assert_eq!(network_of(Ipv4Addr::new(198, 18, 3, 7), 0), Ipv4Addr::UNSPECIFIED);
-    }
 }

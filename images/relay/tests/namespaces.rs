@@ -14,6 +14,8 @@ mod capture;
 mod conditions;
 #[path = "namespaces/lab.rs"]
 mod lab;
+#[path = "namespaces/stream.rs"]
+mod stream;
 
 use lab::{Lab, Relay, config, node, outside, set};
 use std::io::{ErrorKind, Read, Write};
@@ -297,8 +299,12 @@ fn nothing_passes_when_the_relay_is_killed() {
 fn a_new_relay_takes_over_the_namespace_of_one_killed_on_the_kernel_path() {
     let Some(mut lab) = Lab::build(0) else { return };
     lab.relays[0].obey(RelayOrder::SetPath { path: Path::Kernel });
+    shortest_round_trip(&lab, 1);
+    let (near, far) = pair(&lab);
     lab.relays[0].signal("KILL");
     lab.relays[0].child.wait().unwrap();
+    near.send(b"lost").unwrap();
+    assert_silent(&far, Duration::from_millis(200));
     let space = lab.space("relay1");
     lab.relays[0] = Relay::start(&space, &config(1, 20 * MS));
     lab.relays[0].obey(RelayOrder::Show);

@@ -259,10 +259,13 @@ pub struct StreamStatus {
     pub accepted: u64,
     /// Of these, open now.
     pub open: u64,
-    /// Not accepted, or ended, because of a cut.
+    /// Ended, or reset right after the handshake, because of a cut.
     pub cut: u64,
     /// Far end not reached.
     pub failed: u64,
+    /// Ended because TCP_NODELAY read back otherwise than it was set.
+    #[serde(default)]
+    pub mismatched: u64,
     /// Portions of bytes delivered.
     pub portions: u64,
     /// TCP_NODELAY of the near legs as read back from the last accepted connection's socket.
