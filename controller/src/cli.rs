@@ -179,6 +179,9 @@ pub struct Run {
     /// Run directory; without it testbed-runs/<time>-<name>
     #[arg(long, env = "TESTBED_OUT", value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Also write what each block's link sees to capture-<block>.pcapng in the run directory
+    #[arg(long)]
+    pub capture: bool,
     /// Leave the lab up afterwards
     #[arg(long, env = "TESTBED_KEEP", value_enum, default_value_t = Keep::Never)]
     pub keep: Keep,

@@ -5,6 +5,7 @@
 //! manifest.json                 versions, digests, host, engine, servers' configuration
 //! topology.yaml, plan.json      of the first lab; of a further one that differs topology-2.yaml, plan-2.json
 //! report.txt, report.md, report.json
+//! capture-3.pcapng              what the link of block 3 saw, with `run --capture`
 //! run.log
 //! ```
 //! The history is only appended to, each line in one write, so that a killed run loses at most the line under way. All

@@ -4,6 +4,7 @@
 //! What this command makes it removes, on every path, unless it is told to keep it. A lab that was up before (`-p`) is
 //! left up, and no block touches more of it than it says and puts back.
 
+mod capture;
 mod chronicle;
 mod ground;
 
@@ -42,7 +43,7 @@ pub(super) async fn run(global: &Global, args: Run) -> Result<ExitCode, CommandE
     let mut failed = None;
     for place in places {
         let labs = Labs::new(&docker, place, &stop);
-        if let Err(error) = measure(&mut chronicle, labs, args.keep).await {
+        if let Err(error) = measure(&mut chronicle, labs, &args).await {
             failed = Some(error);
             break;
         }
@@ -85,14 +86,14 @@ fn manifest(args: &Run, places: &[Place]) -> Manifest {
 }
 
 /// All blocks of one place, each on a lab that is as it should be.
-async fn measure(chronicle: &mut Chronicle, mut labs: Labs<'_>, keep: Keep) -> Result<(), CommandError> {
-    let outcome = measure_blocks(chronicle, &mut labs, keep).await;
+async fn measure(chronicle: &mut Chronicle, mut labs: Labs<'_>, args: &Run) -> Result<(), CommandError> {
+    let outcome = measure_blocks(chronicle, &mut labs, args).await;
     let bad = outcome.is_err() || worth_a_look(chronicle, labs.seen());
     // Who interrupts wants it gone, whatever was said before.
     let interrupted = outcome
         .as_ref()
         .is_err_and(|error| matches!(error.code, ExitCode::Interrupted | ExitCode::Terminated));
-    let ended = labs.end(chronicle, kept(keep, bad) && !interrupted).await;
+    let ended = labs.end(chronicle, kept(args.keep, bad) && !interrupted).await;
     match (outcome, ended) {
         // What is left behind must be told, and an interruption is over only when nothing is.
         (Err(error), Err(left)) => {
@@ -107,7 +108,7 @@ async fn measure(chronicle: &mut Chronicle, mut labs: Labs<'_>, keep: Keep) -> R
     }
 }
 
-async fn measure_blocks(chronicle: &mut Chronicle, labs: &mut Labs<'_>, keep: Keep) -> Result<(), CommandError> {
+async fn measure_blocks(chronicle: &mut Chronicle, labs: &mut Labs<'_>, args: &Run) -> Result<(), CommandError> {
     labs.prepare(chronicle).await?;
     for block in labs.blocks() {
         if let Some(reason) = labs.skips(block) {
@@ -120,7 +121,14 @@ async fn measure_blocks(chronicle: &mut Chronicle, labs: &mut Labs<'_>, keep: Ke
         }
         let stop = labs.stop;
         let lab = labs.ready(chronicle, block).await?;
+        let beside = match args.capture {
+            true => capture::begin(block, lab, chronicle).await?,
+            false => None,
+        };
         let Ended { lab: after, outcome } = block::run(block, lab, chronicle, stop).await;
+        if let Some(beside) = beside {
+            beside.end(chronicle).await?;
+        }
         let failed = match outcome {
             Ok(()) => false,
             Err(BlockError::Stopped(signal)) => return Err(stopped(signal)),
@@ -132,7 +140,7 @@ async fn measure_blocks(chronicle: &mut Chronicle, labs: &mut Labs<'_>, keep: Ke
                 true
             }
         };
-        labs.used(chronicle, block, after, failed, keep).await?;
+        labs.used(chronicle, block, after, failed, args.keep).await?;
     }
     Ok(())
 }
