@@ -4,6 +4,8 @@
 //! the checksum of a packet to whoever sends it on; it is completed in a copy that holds the whole packet, since a
 //! reader of the capture would take it for corrupted. Nothing else about a copy is changed.
 
+use crate::checksum;
+use crate::packet::Offload;
 use crate::router::tun::HEADER_LEN;
 use crate::tap::{Sighting, Taken};
 use base64::Engine as _;
@@ -23,7 +25,7 @@ fn packet(mut seen: Sighting) -> CapturedPacket {
     let bytes = match seen.frame.split_first_chunk_mut::<HEADER_LEN>() {
         Some((header, bytes)) => {
             if bytes.len() == seen.length as usize {
-                complete_checksum(*header, bytes);
+                checksum::complete(&Offload::read(header), bytes);
             }
             bytes
         }
@@ -35,38 +37,6 @@ fn packet(mut seen: Sighting) -> CapturedPacket {
         length: seen.length,
         bytes: STANDARD.encode(bytes),
     }
-}
-
-/// Add up what the kernel has left to add up. The header (`struct virtio_net_hdr`) has flags, of which the lowest says that
-/// something is left, kind of offload, length of headers and size of segments, then where the sum begins and how far
-/// behind that its place is; there, the sum of the pseudo header stands already.
-fn complete_checksum(header: [u8; HEADER_LEN], packet: &mut [u8]) {
-    let [flags, _, _, _, _, _, start @ .., place_low, place_high] = header;
-    if flags & 1 == 0 {
-        return;
-    }
-    let start = usize::from(u16::from_ne_bytes(start));
-    let place = start + usize::from(u16::from_ne_bytes([place_low, place_high]));
-    let Some(covered) = packet.get(start..) else {
-        return;
-    };
-    let words = covered.chunks(2).map(|pair| {
-        let low = pair.get(1).copied().unwrap_or(0);
-        u64::from(u16::from_be_bytes([pair[0], low]))
-    });
-    let sum = !folded(words.sum());
-    // Zero means "none" in UDP, where the other zero of this arithmetic stands for it; TCP takes both.
-    let sum = if sum == 0 { u16::MAX } else { sum };
-    if let Some(field) = packet.get_mut(place..place + 2) {
-        field.copy_from_slice(&sum.to_be_bytes());
-    }
-}
-
-fn folded(mut sum: u64) -> u16 {
-    while sum > u64::from(u16::MAX) {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    u16::try_from(sum).expect("it was folded until it fits")
 }
 
 #[cfg(test)]

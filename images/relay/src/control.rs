@@ -13,7 +13,7 @@ use crate::router::tun::{StatisticsError, dropped_unread};
 use crate::router::{LaneOrder, Request, Snapshot, UnknownLink};
 use std::io::{self, BufRead, Read, Write};
 use std::sync::mpsc::{Sender, channel};
-use wire::{Captured, CutKind, FromRelay, Path, RelayAnswer, RelayOrder, RelayStatus, ToRelay};
+use wire::{Captured, FromRelay, RelayAnswer, RelayOrder, RelayStatus, ToRelay};
 
 /// Longest line. An order is two hundred bytes, but for a table of jitter.
 const LINE_MAX: u64 = 256 * 1024;
@@ -121,7 +121,7 @@ impl Desk {
 
     fn change(&mut self, order: RelayOrder) -> Result<RelayStatus, OrderError> {
         self.paths.check(&order)?;
-        if !self.able(&order) {
+        if !able(&order) {
             return Err(OrderError::Unsupported(Box::new(order)));
         }
         let hurried = match &order {
@@ -139,6 +139,7 @@ impl Desk {
             RelayOrder::Heal { to } => self.wire.change(to, Change::Heal),
             RelayOrder::Freeze { to } => self.wire.change(to, Change::Freeze),
             RelayOrder::Thaw { to } => self.wire.change(to, Change::Thaw),
+            RelayOrder::Sabotage { to, defect } => self.wire.change(to, Change::Sabotage { defect }),
             RelayOrder::SetPath { path } => {
                 self.paths.set_path(path, &self.wire.ask(None)?.links)?;
                 self.wire.ask(None)
@@ -167,21 +168,20 @@ impl Desk {
         })
     }
 
-    /// Not yet: what is per packet, and resets of packet mode.
-    fn able(&self, order: &RelayOrder) -> bool {
-        match order {
-            RelayOrder::Set { conditions, .. } => !conditions.per_packet() && conditions.jitter.is_none(),
-            RelayOrder::Cut { kind, .. } => *kind == CutKind::Drop || matches!(self.paths.path(), Path::Stream(_)),
-            _ => true,
-        }
-    }
-
     /// Class of the data path, and that of stream mode's thread where there is one and it differs.
     fn scheduling(&self) -> String {
         match self.paths.scheduling() {
             Some(stream) if stream != self.scheduling => format!("{}; stream {stream}", self.scheduling),
             _ => self.scheduling.to_owned(),
         }
+    }
+}
+
+/// Not yet: what is per packet.
+fn able(order: &RelayOrder) -> bool {
+    match order {
+        RelayOrder::Set { conditions, .. } => !conditions.per_packet() && conditions.jitter.is_none(),
+        _ => true,
     }
 }
 
@@ -245,6 +245,7 @@ fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wire::Path;
 
     fn status() -> RelayAnswer {
         RelayAnswer::Status(Box::new(RelayStatus {

@@ -68,6 +68,11 @@ impl Counters {
         *total += packets;
     }
 
+    /// The relay sent a reset.
+    pub fn reset(&mut self) {
+        self.totals.resets += 1;
+    }
+
     /// The counters at `now_ns`, with what is held now.
     pub fn snapshot(&self, now_ns: u64, held_packets: u64, held_bytes: u64) -> LinkCounters {
         // Packets to come may still make good what the tenth that is going on is now.

@@ -4,15 +4,23 @@
 //! Pure: time and the act of writing are arguments. What must stay true: never early, never reordered, and
 //! `arrived = forwarded + held + dropped`, the last summed over all reasons, after every call.
 //!
+//! What the relay makes itself, the resets of a cut, has not arrived and is counted as `resets` alone. During a cut that
+//! resets, a segment is answered and its far end told in its place, so that a connection ends that was not known when the
+//! cut began, and so that an end that doubts a reset is set right. A defect on purpose changes what happens and nothing
+//! that is counted.
+//!
 //! A frozen lane keeps what arrives, up to its limit, and writes nothing; a cut of it destroys, and a heal leaves it
 //! frozen. What is thawed or hurried away is not late: its lateness begins with the order.
 
 use crate::counters::Counters;
 use crate::delay_line::DelayLine;
+use crate::flows::Flows;
 use crate::link::{Link, Verdict};
+use crate::packet::{Ipv4, Tcp, wire_bytes};
+use crate::reset::{RESET_LEN, Reset};
 use crate::tap::{Taken, Tap};
 use std::net::Ipv4Addr;
-use wire::{Conditions, CutKind, Fate, LinkStatus, RelayLinkConfig};
+use wire::{Conditions, CutKind, Defect, Fate, LinkStatus, RelayLinkConfig};
 
 /// A change of a link, as ordered or planned beforehand.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +43,11 @@ pub enum Change {
     Freeze,
     /// End a freeze.
     Thaw,
+    /// Be wrong on purpose, or right again.
+    Sabotage {
+        /// How.
+        defect: Option<Defect>,
+    },
 }
 
 /// An outgoing link at work.
@@ -46,6 +59,11 @@ pub struct Lane {
     tap: Tap,
     /// When it was thawed last: what was due before could not leave.
     thawed_ns: u64,
+    flows: Flows,
+    /// What passes without having arrived: made by the relay itself, or leaked by a defect.
+    aside: DelayLine,
+    defect: Option<Defect>,
+    header_len: usize,
 }
 
 impl Lane {
@@ -58,6 +76,10 @@ impl Lane {
             counters: Counters::default(),
             tap: Tap::new(header_len),
             thawed_ns: 0,
+            flows: Flows::default(),
+            aside: DelayLine::new(limit_bytes, header_len),
+            defect: None,
+            header_len,
         }
     }
 
@@ -80,10 +102,12 @@ impl Lane {
             let fate = if self.link.frozen() { Fate::Frozen } else { Fate::Queue };
             return self.drop(now_ns, fate, frame);
         }
-        match self.link.judge(now_ns, bytes) {
-            Verdict::Cut => self.drop(now_ns, Fate::Cut, frame),
+        let (header, packet) = frame.split_at(self.header_len.min(frame.len()));
+        match self.link.judge(now_ns, wire_bytes(header, packet)) {
+            Verdict::Cut => self.destroy(now_ns, frame),
             Verdict::Rate => self.drop(now_ns, Fate::Rate, frame),
             Verdict::Hold { due_ns } => {
+                let due_ns = self.spoilt(now_ns, due_ns);
                 self.line.push(due_ns, frame).expect("it was asked for room");
                 self.counters.held(self.line.bytes());
             }
@@ -93,6 +117,10 @@ impl Lane {
     /// Write the first packet if it is due at `now_ns`; returns whether there was one. `write` says whether
     /// the kernel took it.
     pub fn release(&mut self, now_ns: u64, write: impl FnOnce(&[u8]) -> bool) -> bool {
+        if let Some(aside) = self.aside.pop(now_ns) {
+            write(&aside.frame);
+            return true;
+        }
         if self.link.frozen() {
             return false;
         }
@@ -100,6 +128,7 @@ impl Lane {
             return false;
         };
         if write(&held.frame) {
+            self.flows.note_released(now_ns, behind(self.header_len, &held.frame));
             let lateness_ns = now_ns.saturating_sub(held.due_ns.max(self.thawed_ns));
             self.counters
                 .forwarded(now_ns, self.line.size(&held.frame), lateness_ns);
@@ -112,10 +141,15 @@ impl Lane {
 
     /// When there is something to write next.
     pub fn next_due_ns(&self) -> Option<u64> {
-        if self.link.frozen() {
-            return None;
+        let held = if self.link.frozen() {
+            None
+        } else {
+            self.line.next_due_ns()
+        };
+        match self.aside.next_due_ns() {
+            None => held,
+            Some(aside) => Some(held.map_or(aside, |held| held.min(aside))),
         }
-        self.line.next_due_ns()
     }
 
     /// Carry out a change.
@@ -136,14 +170,64 @@ impl Lane {
                 self.thawed_ns = now_ns;
             }
             Change::Thaw => {}
+            Change::Sabotage { defect } => self.defect = defect,
         }
     }
 
+    /// Destroy what is in flight, and with a reset both ends of every connection that is known.
     fn begin_cut(&mut self, now_ns: u64, kind: CutKind) {
         self.link.begin_cut(kind, now_ns);
         self.link.forget_waiting();
         self.tap.see_all(now_ns, Fate::Cut, self.line.frames());
+        if kind == CutKind::Reset {
+            for frame in self.line.frames() {
+                self.flows.note_destroyed(now_ns, behind(self.header_len, frame));
+            }
+            for reset in self.flows.reset(now_ns) {
+                self.send_reset(now_ns, &reset);
+            }
+        }
         self.counters.dropped(Fate::Cut, self.line.clear() as u64);
+    }
+
+    /// A packet arrives at a cut.
+    fn destroy(&mut self, now_ns: u64, frame: &[u8]) {
+        self.drop(now_ns, Fate::Cut, frame);
+        if self.defect == Some(Defect::LeakyCut) {
+            let due_ns = now_ns.saturating_add(self.link.conditions().delay_ns);
+            // Counted as destroyed, so that only who looks behind the cut can see it.
+            let _ = self.aside.push(due_ns, frame);
+            return;
+        }
+        if self.link.cut() != Some(CutKind::Reset) {
+            return;
+        }
+        if let Some(packet) = Ipv4::read(behind(self.header_len, frame))
+            && let Some(tcp) = Tcp::read(&packet)
+        {
+            let resets = [Reset::answer(&packet, &tcp), Reset::in_place_of(&packet, &tcp)];
+            for reset in resets.into_iter().flatten() {
+                self.send_reset(now_ns, &reset);
+            }
+        }
+    }
+
+    fn send_reset(&mut self, now_ns: u64, reset: &Reset) {
+        let mut frame = vec![0; self.header_len + RESET_LEN];
+        frame[self.header_len..].copy_from_slice(&reset.packet());
+        if self.aside.push(now_ns, &frame).is_ok() {
+            self.counters.reset();
+            self.tap.see(now_ns, Fate::Made, &frame);
+        }
+    }
+
+    /// When a packet leaves that is due at `due_ns`: then, but for a defect.
+    fn spoilt(&self, now_ns: u64, due_ns: u64) -> u64 {
+        match self.defect {
+            None | Some(Defect::LeakyCut) => due_ns,
+            Some(Defect::ExtraDelay { delay_ns }) => due_ns.saturating_add(delay_ns),
+            Some(Defect::NoDelay) => now_ns,
+        }
     }
 
     fn drop(&mut self, now_ns: u64, fate: Fate, frame: &[u8]) {
@@ -183,6 +267,11 @@ impl Lane {
             ..LinkStatus::up(self.link.to(), self.link.conditions().clone())
         }
     }
+}
+
+/// The packet behind the device's header.
+fn behind(header_len: usize, frame: &[u8]) -> &[u8] {
+    frame.get(header_len..).unwrap_or_default()
 }
 
 #[cfg(test)]

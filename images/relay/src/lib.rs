@@ -10,16 +10,22 @@
 
 pub mod capture;
 pub mod check;
+pub mod checksum;
 pub mod control;
 pub mod counters;
 pub mod delay_line;
+pub mod flows;
 pub mod lane;
 pub mod link;
 pub mod netlink;
+pub mod packet;
 pub mod paths;
 pub mod rate;
+pub mod reset;
 pub mod router;
 pub mod routes;
+#[cfg(test)]
+mod sample;
 pub mod stream;
 pub mod sysctls;
 pub mod tap;

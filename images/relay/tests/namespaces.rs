@@ -12,6 +12,8 @@
 mod capture;
 #[path = "namespaces/conditions.rs"]
 mod conditions;
+#[path = "namespaces/cuts.rs"]
+mod cuts;
 #[path = "namespaces/lab.rs"]
 mod lab;
 #[path = "namespaces/stream.rs"]
