@@ -3,7 +3,10 @@
 
 mod link;
 
-pub use link::{CaptureArgs, LinkVerb};
+pub use link::{
+    CaptureArgs, CutArgs, FreezeArgs, Kind, Legs, LinkArg, LinkVerb, Mode, ModeArgs, Order, PlayArgs, SabotageArgs,
+    SetArgs,
+};
 
 use crate::names::{LabName, NodeName};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -107,7 +110,7 @@ pub enum Verb {
     /// Server images: list, pull, build, prune
     #[command(subcommand)]
     Images(ImagesVerb),
-    /// Links between datacenters: show, set, cut, heal
+    /// Links between datacenters: conditions, cuts, freezes, schedules, captures
     #[command(subcommand)]
     Link(LinkVerb),
     /// Run a command in a node

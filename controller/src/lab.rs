@@ -223,6 +223,14 @@ pub enum LabError {
         /// Links of the lab.
         links: Vec<String>,
     },
+    /// A condition that relays in stream mode cannot have.
+    #[error("take stream mode: link {link} has `{condition}`")]
+    NotInStreamMode {
+        /// The directed link.
+        link: String,
+        /// The condition.
+        condition: &'static str,
+    },
     /// Removal left something behind.
     #[error("remove everything: still there: {}", Left::list(.0))]
     Left(Vec<Left>),
@@ -274,6 +282,9 @@ impl LabError {
             Self::NoLab { .. } | Self::SeveralLabs { .. } => Some("name one with -p NAME".to_owned()),
             Self::NotWhole { lab, .. } => Some(format!(
                 "if another command is still raising it, wait for that one; else testbed down -p {lab}, then up again"
+            )),
+            Self::NotInStreamMode { condition, .. } => Some(format!(
+                "stream mode delays the bytes of connections and nothing else; testbed link set ... {condition}=default"
             )),
             Self::BrokenPlan { lab, .. } => Some(format!("testbed down -p {lab}, then up again")),
             Self::WrongServer { .. } => Some("`testbed images list` shows which image a release uses".to_owned()),

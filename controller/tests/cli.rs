@@ -179,6 +179,47 @@ fn a_release_of_the_command_line_holds_for_its_kind_of_server() {
 }
 
 #[test]
+fn what_link_cannot_mean_is_told_before_the_engine_is_asked() {
+    for (words, told) in [
+        (
+            &["set", "dc1-dc2", "speed=1"][..],
+            "known conditions: delay, jitter, loss",
+        ),
+        (&["set", "dc1-dc2", "loss=1"], "write `1%`"),
+        (&["set", "dc1-dc2", "jitter=gamma:2ms"], "normal:1ms"),
+        (&["set", "dc1-dc2", "delay=5ms", "delay=6ms"], "twice"),
+        (&["set", "dc1", "delay=5ms"], "dc1:dc2 the one"),
+        (&["set", "dc1-dc2"], "KEY=VALUE"),
+        (&["cut", "dc1-dc2", "--kind", "hard"], "drop, reset, close"),
+        (&["play", "dc1-dc2", "cut at 5s"], "write `at 5s cut`"),
+        (&["play", "dc1-dc2", "at 8s cut, at 5s heal"], "order of their times"),
+        (&["mode", "proxy"], "packet, stream"),
+        (&["mode", "stream", "--order", "random"], "pipelined, serialising"),
+        (&["sabotage", "dc1:dc2", "leak"], "leaky-cut"),
+    ] {
+        let (code, stdout, stderr) = testbed(&[&["link"], words].concat());
+        assert_eq!((code, stdout.as_str()), (Some(2), ""), "{words:?}: {stderr}");
+        assert!(stderr.contains(told), "{words:?}: {stderr}");
+    }
+    let (code, _, stderr) = testbed(&["link", "set", "dc1-dc2", "delay=5ms", "loss=1%:burst:4", "--flush"]);
+    assert_eq!(code, Some(4), "{stderr}");
+}
+
+#[test]
+fn link_help_shows_every_condition_and_not_the_sabotage() {
+    let (code, stdout, _) = testbed(&["link", "set", "--help"]);
+    assert_eq!(code, Some(0));
+    for key in testbed::conditions::Key::ALL {
+        let example = stdout
+            .lines()
+            .any(|line| line.trim_start().starts_with(&format!("{}=", key.as_str())));
+        assert!(example, "{}: {stdout}", key.as_str());
+    }
+    let (_, stdout, _) = testbed(&["link", "--help"]);
+    assert!(stdout.contains("freeze") && !stdout.contains("sabotage"), "{stdout}");
+}
+
+#[test]
 fn a_reader_that_has_seen_enough_is_no_error() {
     let mut child = command(&["schema"])
         .stdout(Stdio::piped())

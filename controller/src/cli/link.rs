@@ -1,7 +1,7 @@
 //! `link` and its verbs.
 
 use super::LabArg;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 /// `link`.
@@ -15,41 +15,176 @@ pub enum LinkVerb {
         #[command(flatten)]
         lab: LabArg,
     },
-    /// Change conditions, e.g. delay=50ms
-    Set {
-        /// dc1-dc2 (both directions) or dc1:dc2 (from dc1 to dc2)
-        link: String,
-        /// delay=TIME (one way) or rtt=TIME (both directions together)
-        #[arg(required = true)]
-        conditions: Vec<String>,
-        /// Restore after this
-        #[arg(long = "for", value_parser = humantime::parse_duration, value_name = "TIME")]
-        duration: Option<std::time::Duration>,
-        /// The lab
-        #[command(flatten)]
-        lab: LabArg,
-    },
+    /// Change conditions, e.g. delay=50ms loss=1%; others stay as they are
+    #[command(after_help = CONDITIONS)]
+    Set(SetArgs),
     /// Cut a link: what is in flight is destroyed
-    Cut {
-        /// dc1-dc2 (both directions) or dc1:dc2 (from dc1 to dc2)
-        link: String,
-        /// Heal after this
-        #[arg(long = "for", value_parser = humantime::parse_duration, value_name = "TIME")]
-        duration: Option<std::time::Duration>,
-        /// The lab
-        #[command(flatten)]
-        lab: LabArg,
-    },
+    Cut(CutArgs),
     /// End a cut
-    Heal {
-        /// dc1-dc2 (both directions) or dc1:dc2 (from dc1 to dc2)
-        link: String,
-        /// The lab
-        #[command(flatten)]
-        lab: LabArg,
-    },
+    Heal(LinkArg),
+    /// Let nothing pass and lose nothing: late, not lost
+    Freeze(FreezeArgs),
+    /// End a freeze: everything kept is delivered, in order
+    Thaw(LinkArg),
+    /// Let the relays carry out a schedule, from now on; returns at once
+    Play(PlayArgs),
+    /// End a schedule; the link stays as it is
+    Stop(LinkArg),
+    /// How all relays of the lab carry TCP connections
+    Mode(ModeArgs),
+    /// Make a relay be wrong on purpose: a negative control for the watch on the relays
+    #[command(hide = true)]
+    Sabotage(SabotageArgs),
     /// Write what a link sees to a pcapng file: packets that arrive, leave, and are dropped
     Capture(CaptureArgs),
+}
+
+/// What `link set --help` says of conditions.
+const CONDITIONS: &str = "\
+Conditions:
+  delay=20ms                  one way
+  rtt=40ms                    both directions together, half of it in each
+  jitter=2ms                  evenly, up to so much earlier or later; also uniform:2ms, normal:1ms, pareto:1ms,
+                              table:0ms/1ms/12ms; `:reorder` behind it lets packets overtake
+  loss=1%                     each packet by itself; loss=1%:burst:4 in runs of 4 on average
+  duplicate=0.1%              packets that arrive twice
+  reorder=1%:by:2ms           packets that are held back for so long
+  corrupt=0.01%               packets in which one bit is flipped
+  rate=100mbit                bits per second; `unlimited`; `default` is 2gbit
+  queue=64KiB                 what may wait for its turn at the rate; `default` is 8MiB
+  mtu=1400                    largest IP packet, bytes
+  KEY=none                    takes a condition away
+  planned                     all conditions as the topology says";
+
+/// A link.
+#[derive(Debug, Args)]
+pub struct LinkArg {
+    /// dc1-dc2 (both directions) or dc1:dc2 (from dc1 to dc2)
+    pub link: String,
+    /// The lab
+    #[command(flatten)]
+    pub lab: LabArg,
+}
+
+/// `link set`.
+#[derive(Debug, Args)]
+pub struct SetArgs {
+    /// The link
+    #[command(flatten)]
+    pub at: LinkArg,
+    /// Conditions as KEY=VALUE; see below
+    #[arg(required = true, value_name = "KEY=VALUE")]
+    pub conditions: Vec<String>,
+    /// Deliver what is in flight at once, instead of letting it keep its deadline
+    #[arg(long)]
+    pub flush: bool,
+    /// Restore after this
+    #[arg(long = "for", value_parser = humantime::parse_duration, value_name = "TIME")]
+    pub duration: Option<std::time::Duration>,
+}
+
+/// `link cut`.
+#[derive(Debug, Args)]
+pub struct CutArgs {
+    /// The link
+    #[command(flatten)]
+    pub at: LinkArg,
+    /// How
+    #[arg(long, value_enum, default_value_t = Kind::Drop)]
+    pub kind: Kind,
+    /// Heal after this
+    #[arg(long = "for", value_parser = humantime::parse_duration, value_name = "TIME")]
+    pub duration: Option<std::time::Duration>,
+}
+
+/// How a link is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    /// Packets vanish in silence
+    Drop,
+    /// Both ends of each connection get a reset, and so does who tries to connect
+    Reset,
+    /// Every connection is ended in order and new ones are refused; stream mode only
+    Close,
+}
+
+/// `link freeze`.
+#[derive(Debug, Args)]
+pub struct FreezeArgs {
+    /// The link
+    #[command(flatten)]
+    pub at: LinkArg,
+    /// Thaw after this
+    #[arg(long = "for", value_parser = humantime::parse_duration, value_name = "TIME")]
+    pub duration: Option<std::time::Duration>,
+}
+
+/// `link play`.
+#[derive(Debug, Args)]
+pub struct PlayArgs {
+    /// The link
+    #[command(flatten)]
+    pub at: LinkArg,
+    /// Steps in the order of their times: 'at 5s cut, at 8s heal', 'flap every 2s until 30s', 'at 1s set loss=5%'
+    pub schedule: String,
+}
+
+/// `link mode`.
+#[derive(Debug, Args)]
+pub struct ModeArgs {
+    /// packet: every packet is delayed and nothing else touched; stream: connections are terminated, their bytes delayed
+    #[arg(value_enum)]
+    pub mode: Mode,
+    /// Portions of bytes: each from its own arrival, or one behind the other (for new connections)
+    #[arg(long, value_enum)]
+    pub order: Option<Order>,
+    /// TCP_NODELAY of the relay's own sockets; the near leg is that to the node that dialled (for new connections)
+    #[arg(long, value_enum)]
+    pub nodelay: Option<Legs>,
+    /// The lab
+    #[command(flatten)]
+    pub lab: LabArg,
+}
+
+/// How relays carry TCP connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Mode {
+    /// Packet by packet.
+    Packet,
+    /// Terminated.
+    Stream,
+}
+
+/// Order of portions in stream mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Order {
+    /// Each from its own arrival, as a wire does.
+    Pipelined,
+    /// One behind the other.
+    Serialising,
+}
+
+/// Legs of a terminated connection on which TCP_NODELAY is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Legs {
+    /// On both.
+    On,
+    /// On none.
+    Off,
+    /// On that to the node that dialled.
+    NearLeg,
+    /// On the other.
+    FarLeg,
+}
+
+/// `link sabotage`.
+#[derive(Debug, Args)]
+pub struct SabotageArgs {
+    /// The link
+    #[command(flatten)]
+    pub at: LinkArg,
+    /// extra-delay=TIME, no-delay, leaky-cut, or none
+    pub defect: String,
 }
 
 /// `link capture`.

@@ -7,13 +7,14 @@
 mod beacons;
 mod cache;
 mod programs;
+mod relay;
 mod world;
 
 use super::{Attached, Engine, EngineError, Object, Refusal, Sort};
 use crate::plan::{ContainerSpec, NetworkSpec, VolumeSpec};
 use async_trait::async_trait;
 use beacons::Beaconing;
-use programs::Links;
+use relay::Relay;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -85,8 +86,8 @@ struct Container {
     endpoints: BTreeMap<String, Ipv4Addr>,
     state: watch::Sender<State>,
     stdout: broadcast::Sender<String>,
-    /// Outgoing links, if it is a relay.
-    links: Links,
+    /// Its state, if it is a relay.
+    relay: Relay,
     /// Orders to send beacons that it got, if it is a probe.
     beacons: Vec<Beaconing>,
     /// Keys, if it is a primary.
@@ -136,6 +137,12 @@ impl Fake {
                 containers: BTreeMap::new(),
             })),
         }
+    }
+
+    /// What a relay was told of the opposite direction of one of its links.
+    #[must_use]
+    pub fn mirror(&self, container: &str, to: &str) -> Option<wire::Mirror> {
+        self.world().container(container)?.relay.mirror(to)
     }
 
     /// Makes the `nth` call from now (1: the next one) fail.

@@ -1,11 +1,12 @@
-//! A directed link as it is printed.
+//! Links and relays as they are printed.
 
 use crate::commands::screen::plain_table;
+use crate::conditions::{mode_text, shown};
 use crate::lab::LinkSeen;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::time::Duration;
-use wire::CutKind;
+use wire::{Conditions, CutKind, LATENESS_BOUNDS_NS, LinkCounters, Path, RelayStatus};
 
 /// A directed link.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -14,69 +15,385 @@ pub struct LinkRow {
     pub from: String,
     /// Receiving side.
     pub to: String,
+    /// How its relay carries connections: `packet`, `stream order=... nodelay=...`, or `kernel ...`.
+    pub mode: String,
     /// One way, as asked for.
     pub delay_us: u64,
+    /// All conditions, as asked for.
+    pub conditions: Conditions,
     /// Kind of the cut in force.
     pub cut: Option<&'static str>,
     /// Milliseconds since the last cut began.
     pub last_cut_ago_ms: Option<u64>,
     /// Milliseconds since it ended.
     pub last_heal_ago_ms: Option<u64>,
-    /// Packets that passed; with offload one can be 64 KiB of a flow.
+    /// Whether it is frozen.
+    pub frozen: bool,
+    /// Milliseconds since the schedule began that is going on; 0 if it is about to.
+    pub playing_for_ms: Option<u64>,
+    /// Packets that arrived; with offload one can be 64 KiB of a flow.
+    pub arrived_packets: u64,
+    /// Packets that passed.
     pub forwarded_packets: u64,
     /// Their bytes.
     pub forwarded_bytes: u64,
     /// Packets held now.
     pub held_packets: u64,
-    /// Packets destroyed by cuts, in flight included.
-    pub dropped_cut_packets: u64,
-    /// Packets dropped because the queue was full.
-    pub dropped_queue_packets: u64,
-    /// Packets that the kernel refused to take back.
-    pub dropped_write_packets: u64,
+    /// Packets that did not pass, by reason.
+    pub dropped: DroppedRow,
+    /// Second copies made.
+    pub duplicated_packets: u64,
+    /// Packets of which a bit was flipped.
+    pub corrupted_packets: u64,
+    /// Packets held back so that others overtake.
+    pub reordered_packets: u64,
+    /// Resets sent to ends of connections.
+    pub resets: u64,
+    /// 99 of 100 packets left at most so long after they were due; a bound of their class (`null`: none left, or beyond the
+    /// largest class).
+    pub late_p99_us: Option<u64>,
+    /// The latest one.
+    pub late_max_us: u64,
+    /// Time during which more than one packet in a hundred was more than 1 ms late: the delay was not true.
+    pub overloaded_ms: u64,
+}
+
+/// Packets that did not pass, since the relay started.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct DroppedRow {
+    /// Destroyed by cuts, in flight included.
+    pub cut_packets: u64,
+    /// Lost by chance, as the conditions say.
+    pub loss_packets: u64,
+    /// No room to wait for their turn at the rate.
+    pub rate_packets: u64,
+    /// Larger than the MTU.
+    pub mtu_packets: u64,
+    /// No room while frozen: something was lost.
+    pub frozen_packets: u64,
+    /// No room in the queue.
+    pub queue_packets: u64,
+    /// Refused by the kernel.
+    pub write_packets: u64,
+}
+
+/// A relay.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct RelayRow {
+    /// Datacenter that it serves.
+    pub datacenter: String,
+    /// How it carries connections.
+    pub mode: String,
+    /// Scheduling class that the kernel granted.
+    pub scheduling: String,
+    /// Whether segmentation offload is active.
+    pub offload: bool,
+    /// Packets that no link leads to, dropped.
+    pub dropped_no_link_packets: u64,
+    /// Packets dropped before the relay could read them.
+    pub dropped_unread_packets: u64,
+    /// Connections that it terminates.
+    pub stream: Option<StreamRow>,
+}
+
+/// Connections that a relay terminates, since it started.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct StreamRow {
+    /// Accepted.
+    pub accepted: u64,
+    /// Open now.
+    pub open: u64,
+    /// Not accepted, or ended, because of a cut.
+    pub cut: u64,
+    /// Far end not reached.
+    pub failed: u64,
+    /// Portions of bytes delivered.
+    pub portions: u64,
+    /// TCP_NODELAY of the near leg, read back from the last connection's socket.
+    pub nodelay_near: Option<bool>,
+    /// The same of the far leg.
+    pub nodelay_far: Option<bool>,
 }
 
 impl From<&LinkSeen> for LinkRow {
     fn from(seen: &LinkSeen) -> Self {
         let status = &seen.status;
+        let counters = &status.counters;
         let ago = |stamp: Option<u64>| stamp.map(|stamp| seen.now_ns.saturating_sub(stamp) / 1_000_000);
         Self {
             from: seen.from.to_string(),
             to: seen.to.to_string(),
+            mode: mode_text(seen.path),
             delay_us: status.conditions.delay_ns / 1000,
+            conditions: status.conditions.clone(),
             cut: status.cut.map(CutKind::word),
             last_cut_ago_ms: ago(status.last_cut_ns),
             last_heal_ago_ms: ago(status.last_heal_ns),
-            forwarded_packets: status.counters.forwarded_packets,
-            forwarded_bytes: status.counters.forwarded_bytes,
-            held_packets: status.counters.held_packets,
-            dropped_cut_packets: status.counters.dropped_cut,
-            dropped_queue_packets: status.counters.dropped_queue,
-            dropped_write_packets: status.counters.dropped_write,
+            frozen: status.frozen,
+            playing_for_ms: ago(status.playing_since_ns),
+            arrived_packets: counters.arrived_packets,
+            forwarded_packets: counters.forwarded_packets,
+            forwarded_bytes: counters.forwarded_bytes,
+            held_packets: counters.held_packets,
+            dropped: DroppedRow::from(counters),
+            duplicated_packets: counters.duplicated,
+            corrupted_packets: counters.corrupted,
+            reordered_packets: counters.reordered,
+            resets: counters.resets,
+            late_p99_us: late_p99_ns(counters).map(|ns| ns / 1000),
+            late_max_us: counters.lateness_max_ns / 1000,
+            overloaded_ms: counters.overloaded_tenths * 100,
         }
     }
+}
+
+impl From<&LinkCounters> for DroppedRow {
+    fn from(counters: &LinkCounters) -> Self {
+        Self {
+            cut_packets: counters.dropped_cut,
+            loss_packets: counters.dropped_loss,
+            rate_packets: counters.dropped_rate,
+            mtu_packets: counters.dropped_mtu,
+            frozen_packets: counters.dropped_frozen,
+            queue_packets: counters.dropped_queue,
+            write_packets: counters.dropped_write,
+        }
+    }
+}
+
+impl DroppedRow {
+    /// `0`, or how many and why.
+    fn text(&self) -> String {
+        let reasons = [
+            ("cut", self.cut_packets),
+            ("loss", self.loss_packets),
+            ("rate", self.rate_packets),
+            ("mtu", self.mtu_packets),
+            ("frozen", self.frozen_packets),
+            ("queue", self.queue_packets),
+            ("write", self.write_packets),
+        ];
+        let all: u64 = reasons.iter().map(|(_, count)| count).sum();
+        if all == 0 {
+            return "0".to_owned();
+        }
+        let told = reasons.iter().filter(|(_, count)| *count > 0);
+        let told: Vec<String> = told.map(|(reason, count)| format!("{reason} {count}")).collect();
+        format!("{all} ({})", told.join(", "))
+    }
+}
+
+impl From<&RelayStatus> for RelayRow {
+    fn from(status: &RelayStatus) -> Self {
+        Self {
+            datacenter: status.datacenter.clone(),
+            mode: mode_text(status.path),
+            scheduling: status.scheduling.clone(),
+            offload: status.offload,
+            dropped_no_link_packets: status.dropped_no_link,
+            dropped_unread_packets: status.dropped_unread,
+            stream: status.stream.map(|stream| StreamRow {
+                accepted: stream.accepted,
+                open: stream.open,
+                cut: stream.cut,
+                failed: stream.failed,
+                portions: stream.portions,
+                nodelay_near: stream.nodelay_near,
+                nodelay_far: stream.nodelay_far,
+            }),
+        }
+    }
+}
+
+/// Upper bound of the class in which the 99th percentile of lateness lies.
+fn late_p99_ns(counters: &LinkCounters) -> Option<u64> {
+    let all: u64 = counters.lateness.iter().sum();
+    // The rank, rounded up; without packets there is none.
+    let rank = (all * 99).div_ceil(100);
+    let mut below = 0;
+    let bounds = LATENESS_BOUNDS_NS.iter().zip(&counters.lateness);
+    bounds
+        .map(|(bound, count)| {
+            below += count;
+            (bound, below)
+        })
+        .find(|(_, below)| rank > 0 && *below >= rank)
+        .map(|(bound, _)| *bound)
+}
+
+fn lateness(link: &LinkRow) -> String {
+    let late = match link.late_p99_us {
+        Some(us) => format!("<={}", time(us)),
+        None if link.forwarded_packets == 0 => "-".to_owned(),
+        None => format!(">{}", time(LATENESS_BOUNDS_NS[LATENESS_BOUNDS_NS.len() - 1] / 1000)),
+    };
+    if link.overloaded_ms == 0 {
+        return late;
+    }
+    format!("{late}, overloaded for {}", time(link.overloaded_ms * 1000))
+}
+
+fn time(us: u64) -> String {
+    humantime::format_duration(Duration::from_micros(us)).to_string()
+}
+
+fn state(link: &LinkRow) -> String {
+    let seconds = |ms: u64| format!("{:.1} s", Duration::from_millis(ms).as_secs_f64());
+    let mut state = match (link.cut, link.last_heal_ago_ms) {
+        (Some(kind), _) => format!("cut ({kind})"),
+        (None, _) if link.frozen => "frozen".to_owned(),
+        (None, Some(ago)) => format!("up (healed {} ago)", seconds(ago)),
+        (None, None) => "up".to_owned(),
+    };
+    if link.cut.is_some() && link.frozen {
+        state += ", frozen";
+    }
+    if let Some(ms) = link.playing_for_ms {
+        state += &format!(", schedule since {}", seconds(ms));
+    }
+    state
 }
 
 /// Links as people read them.
 pub(in crate::commands) fn link_table(links: &[LinkRow]) -> String {
     let rows = links.iter().map(|link| {
-        let state = match (link.cut, link.last_heal_ago_ms) {
-            (Some(kind), _) => format!("cut ({kind})"),
-            (None, Some(ago)) => format!("up (healed {:.1} s ago)", Duration::from_millis(ago).as_secs_f64()),
-            (None, None) => "up".to_owned(),
-        };
-        let dropped = link.dropped_cut_packets + link.dropped_queue_packets + link.dropped_write_packets;
         [
             format!("{}:{}", link.from, link.to),
-            humantime::format_duration(Duration::from_micros(link.delay_us)).to_string(),
-            state,
+            shown(&link.conditions),
+            state(link),
             format!("{} ({} B)", link.forwarded_packets, link.forwarded_bytes),
             link.held_packets.to_string(),
-            format!(
-                "{dropped} (cut {}, queue {}, write {})",
-                link.dropped_cut_packets, link.dropped_queue_packets, link.dropped_write_packets
-            ),
+            link.dropped.text(),
+            lateness(link),
         ]
     });
-    plain_table(["LINK", "DELAY", "STATE", "FORWARDED", "HELD", "DROPPED"], rows)
+    let header = [
+        "LINK",
+        "CONDITIONS",
+        "STATE",
+        "FORWARDED",
+        "HELD",
+        "DROPPED",
+        "LATE P99",
+    ];
+    let table = plain_table(header, rows);
+    let packet = mode_text(Path::Tun);
+    match links.iter().find(|link| link.mode != packet) {
+        Some(link) => format!("relays: {}\n{table}", link.mode),
+        None => table,
+    }
+}
+
+/// Connections of relays in stream mode; nothing in packet mode.
+pub(super) fn stream_table(relays: &[RelayRow]) -> String {
+    let rows: Vec<[String; 7]> = relays
+        .iter()
+        .filter_map(|relay| {
+            let stream = relay.stream.as_ref()?;
+            let leg = |set: Option<bool>| match set {
+                Some(true) => "on",
+                Some(false) => "off",
+                None => "-",
+            };
+            Some([
+                relay.datacenter.clone(),
+                stream.accepted.to_string(),
+                stream.open.to_string(),
+                stream.cut.to_string(),
+                stream.failed.to_string(),
+                stream.portions.to_string(),
+                format!("{} / {}", leg(stream.nodelay_near), leg(stream.nodelay_far)),
+            ])
+        })
+        .collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let header = [
+        "RELAY",
+        "ACCEPTED",
+        "OPEN",
+        "CUT",
+        "FAILED",
+        "PORTIONS",
+        "NODELAY NEAR / FAR",
+    ];
+    format!("\n{}", plain_table(header, rows.into_iter()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::DatacenterName;
+    use wire::LinkStatus;
+
+    fn seen(status: LinkStatus) -> LinkRow {
+        LinkRow::from(&LinkSeen {
+            from: DatacenterName::new("dc1").unwrap(),
+            to: DatacenterName::new("dc2").unwrap(),
+            now_ns: 10_000_000_000,
+            path: Path::Tun,
+            status,
+        })
+    }
+
+    fn up() -> LinkStatus {
+        LinkStatus::up("dc2", Conditions::delay(20_000_000))
+    }
+
+    #[test]
+    fn the_state_says_what_holds_now() {
+        assert_eq!(state(&seen(up())), "up");
+        let cut = LinkStatus {
+            cut: Some(CutKind::Reset),
+            frozen: true,
+            ..up()
+        };
+        assert_eq!(state(&seen(cut)), "cut (reset), frozen");
+        let healed = LinkStatus {
+            last_heal_ns: Some(8_000_000_000),
+            playing_since_ns: Some(5_000_000_000),
+            ..up()
+        };
+        assert_eq!(state(&seen(healed)), "up (healed 2.0 s ago), schedule since 5.0 s");
+        let soon = LinkStatus {
+            frozen: true,
+            playing_since_ns: Some(11_000_000_000),
+            ..up()
+        };
+        assert_eq!(state(&seen(soon)), "frozen, schedule since 0.0 s");
+    }
+
+    #[test]
+    fn only_reasons_that_occurred_are_told() {
+        let mut status = up();
+        assert_eq!(seen(status.clone()).dropped.text(), "0");
+        status.counters.dropped_cut = 2;
+        status.counters.dropped_loss = 5;
+        assert_eq!(seen(status).dropped.text(), "7 (cut 2, loss 5)");
+    }
+
+    #[test]
+    fn the_99th_percentile_lies_in_its_class() {
+        let mut status = up();
+        assert_eq!(lateness(&seen(status.clone())), "-");
+        status.counters.forwarded_packets = 100;
+        status.counters.lateness[0] = 98;
+        status.counters.lateness[3] = 2;
+        assert_eq!(seen(status.clone()).late_p99_us, Some(100));
+        status.counters.lateness[0] = 99;
+        status.counters.lateness[3] = 1;
+        assert_eq!(lateness(&seen(status.clone())), "<=10us");
+        status.counters.lateness[LATENESS_BOUNDS_NS.len()] = 100;
+        status.counters.overloaded_tenths = 3;
+        assert_eq!(lateness(&seen(status)), ">50ms, overloaded for 300ms");
+    }
+
+    #[test]
+    fn a_mode_that_is_not_the_usual_stands_above_the_table() {
+        let mut row = seen(up());
+        assert!(link_table(std::slice::from_ref(&row)).starts_with("LINK"));
+        row.mode = "stream order=pipelined nodelay=off".to_owned();
+        assert!(link_table(&[row]).starts_with("relays: stream order=pipelined nodelay=off\nLINK"));
+    }
 }

@@ -1,126 +1,21 @@
-//! What runs in the containers of the fake engine: a relay that keeps the state of its links, and a probe that says who it
+//! What runs in the containers of the fake engine: a relay (see `relay`), and a probe that says who it
 //! is, sees round trips and beacons as long as the links say, sleeps on time, and asks the servers of the lab.
 
 use super::{Container, Fake, World, beacons, cache};
 use crate::names::{Kind, LABEL_DATACENTER};
 use crate::plan::ContainerSpec;
-use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
-use wire::{
-    Captured, CapturedPacket, CpuSeen, Failure, Fate, FromProbe, FromRelay, Id, LinkStatus, Path, ProbeAnswer,
-    ProbeOrder, RelayAnswer, RelayConfig, RelayOrder, RelayStatus, Sample, ToProbe, ToRelay, Transport,
-};
+use wire::{CpuSeen, Failure, FromProbe, FromRelay, Id, ProbeAnswer, ProbeOrder, Sample, ToProbe, ToRelay, Transport};
 
 /// Version that relay and probe report.
-const VERSION: &str = "fake";
-
-/// Outgoing links of a relay, by far datacenter; empty for what is no relay.
-#[derive(Default)]
-pub(super) struct Links {
-    datacenter: String,
-    links: BTreeMap<String, LinkStatus>,
-    path: Option<Path>,
-}
-
-impl Links {
-    pub(super) fn of(spec: &ContainerSpec) -> Self {
-        if spec.kind != Kind::Relay {
-            return Self::default();
-        }
-        let config = spec
-            .command
-            .first()
-            .and_then(|text| serde_json::from_str::<RelayConfig>(text).ok());
-        let config = config.expect("a relay is started with its configuration as its only argument");
-        let link = |link: wire::RelayLinkConfig| {
-            let status = LinkStatus::up(link.to.clone(), link.conditions);
-            (link.to, status)
-        };
-        Self {
-            datacenter: config.datacenter,
-            links: config.links.into_iter().map(link).collect(),
-            path: None,
-        }
-    }
-
-    fn obey(&mut self, order: &RelayOrder, now_ns: u64) -> Result<(), String> {
-        match order {
-            RelayOrder::Show => {}
-            RelayOrder::Set { to, conditions, .. } => self.link(to)?.conditions = conditions.clone(),
-            RelayOrder::Freeze { to } => self.link(to)?.frozen = true,
-            RelayOrder::Thaw { to } => self.link(to)?.frozen = false,
-            RelayOrder::Cut { to, kind } => {
-                let link = self.link(to)?;
-                if link.cut.is_none() {
-                    link.last_cut_ns = Some(now_ns);
-                    link.last_heal_ns = None;
-                }
-                link.cut = Some(*kind);
-            }
-            RelayOrder::Heal { to } => {
-                let link = self.link(to)?;
-                if link.cut.take().is_some() {
-                    link.last_heal_ns = Some(now_ns);
-                }
-            }
-            RelayOrder::SetPath { path } => self.path = Some(*path),
-            RelayOrder::Mirror { .. } | RelayOrder::StopPlay { .. } => {}
-            RelayOrder::Capture { to, snap_bytes } => self.link(to)?.capturing = snap_bytes.is_some(),
-            RelayOrder::Play { .. } | RelayOrder::TakeCapture { .. } | RelayOrder::Sabotage { .. } => {
-                return Err("this engine is a fake".to_owned());
-            }
-        }
-        Ok(())
-    }
-
-    /// One packet that has just arrived, however often it is asked.
-    fn captured(&mut self, to: &str, now_ns: u64) -> Result<Captured, String> {
-        if !self.link(to)?.capturing {
-            return Err("no capture is going on".to_owned());
-        }
-        let packet = CapturedPacket {
-            at_ns: now_ns,
-            fate: Fate::Arrived,
-            length: 20,
-            bytes: "RQAAFA==".to_owned(),
-        };
-        Ok(Captured {
-            packets: vec![packet],
-            lost: 1,
-            more: false,
-        })
-    }
-
-    fn link(&mut self, to: &str) -> Result<&mut LinkStatus, String> {
-        let link = self.links.get_mut(to);
-        link.ok_or_else(|| format!("relay of {} has no link to {to}", self.datacenter))
-    }
-
-    fn answer(&self, now_ns: u64) -> RelayAnswer {
-        RelayAnswer::Status(Box::new(self.status(now_ns)))
-    }
-
-    fn status(&self, now_ns: u64) -> RelayStatus {
-        RelayStatus {
-            datacenter: self.datacenter.clone(),
-            version: VERSION.to_owned(),
-            now_ns,
-            since_ns: 0,
-            path: self.path.unwrap_or(Path::Tun),
-            early_ns: 0,
-            stream: None,
-            scheduling: "other".to_owned(),
-            offload: true,
-            dropped_no_link: 0,
-            dropped_unread: 0,
-            links: self.links.values().cloned().collect(),
-        }
-    }
-}
+pub(super) const VERSION: &str = "fake";
 
 /// Answer lines to an order line; programs that take no orders say nothing.
 pub(super) fn answer(fake: &Fake, spec: &ContainerSpec, line: &str) -> Vec<String> {
     let mut world = fake.world();
+    let now_ns = world.now_ns();
+    let relays = world.containers.values_mut();
+    relays.for_each(|container| container.relay.advance(now_ns));
     match spec.kind {
         Kind::Relay => relay(&mut world, spec, line).into_iter().collect(),
         Kind::Probe => {
@@ -140,10 +35,7 @@ fn relay(world: &mut World, spec: &ContainerSpec, line: &str) -> Option<String> 
     let order: ToRelay = serde_json::from_str(line).ok()?;
     let mut containers = world.containers.values_mut();
     let relay = containers.find(|container| container.spec.name == spec.name)?;
-    let result = match &order.order {
-        RelayOrder::TakeCapture { to, .. } => relay.links.captured(to, now_ns).map(RelayAnswer::Captured),
-        order => relay.links.obey(order, now_ns).map(|()| relay.links.answer(now_ns)),
-    };
+    let result = relay.relay.obey(&order.order, now_ns);
     let answer = FromRelay { id: order.id, result };
     Some(serde_json::to_string(&answer).expect("an answer is always JSON"))
 }
@@ -285,23 +177,19 @@ fn idle(now_ns: u64) -> CpuSeen {
     }
 }
 
-/// Round trip between two datacenters, nanoseconds; `None` if a link on it is cut or absent.
+/// Round trip between two datacenters, nanoseconds; `None` if a link on it is cut, frozen or absent.
 pub(super) fn way(world: &World, near: &str, far: &str) -> Option<u64> {
     Some(leg(world, near, far)? + leg(world, far, near)?)
 }
 
-/// One way between two datacenters, nanoseconds; `None` if the link is cut or absent.
+/// One way between two datacenters, nanoseconds; `None` if the link is cut, frozen or absent.
 pub(super) fn leg(world: &World, from: &str, to: &str) -> Option<u64> {
     if from == to {
         return Some(0);
     }
     let mut relays = world.containers.values().filter(|container| container.runs());
-    let relay = relays.find(|container| container.spec.kind == Kind::Relay && container.links.datacenter == from)?;
-    if relay.links.path == Some(Path::Kernel) {
-        return Some(0);
-    }
-    let link = relay.links.links.get(to)?;
-    link.cut.is_none().then_some(link.conditions.delay_ns)
+    let relay = relays.find(|container| container.spec.kind == Kind::Relay && container.relay.datacenter == from)?;
+    relay.relay.leg(to)
 }
 
 /// Version of a server: as the test wants it, else its image's tag with as many numbers as servers report.

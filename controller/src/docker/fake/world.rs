@@ -1,6 +1,6 @@
 //! The rules of the engine in memory: what can be made, started and removed, as a real one was seen to decide.
 
-use super::programs::Links;
+use super::relay::Relay;
 use super::{Container, LAG, State, World, refused};
 use crate::docker::{EngineError, Object, Refusal, Sort};
 use crate::plan::{ContainerSpec, NetworkSpec, VolumeSpec};
@@ -77,7 +77,7 @@ impl World {
             endpoints,
             state: watch::Sender::new(State::Created),
             stdout: broadcast::Sender::new(LAG),
-            links: Links::of(spec),
+            relay: Relay::of(spec),
             beacons: Vec::new(),
             keys: BTreeMap::new(),
             offset: 0,

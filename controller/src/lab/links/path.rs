@@ -1,19 +1,38 @@
 //! The way of packets through the relays. A lab has one: all relays take the same.
 
 use super::LinkSeen;
+use crate::conditions::not_in_stream_mode;
 use crate::lab::{Lab, LabError};
 use futures_util::future::{join_all, try_join_all};
-use wire::{Mirror, Path, RelayOrder};
+use wire::{Mirror, Path, RelayOrder, RelayStatus};
 
 impl Lab {
+    /// State of every relay, in the order of the datacenters' names.
+    ///
+    /// # Errors
+    /// A relay failed.
+    pub async fn relay_states(&self) -> Result<Vec<RelayStatus>, LabError> {
+        let asked = self.relays.values().map(|relay| relay.order(RelayOrder::Show));
+        Ok(try_join_all(asked).await?)
+    }
+
     /// Gives all relays the same path. Before stream mode begins, every relay learns the state of the opposite directions.
     /// New settings of stream mode hold for new connections.
     ///
     /// # Errors
-    /// A relay failed; the others were still ordered.
+    /// A link has a condition that stream mode cannot have, or a relay failed; the others were still ordered.
     pub async fn set_path(&self, path: Path) -> Result<(), LabError> {
         if matches!(path, Path::Stream(_)) {
-            self.mirror_all().await?;
+            let links = self.links().await?;
+            for seen in &links {
+                if let Some(key) = not_in_stream_mode(&seen.status.conditions).first() {
+                    return Err(LabError::NotInStreamMode {
+                        link: format!("{}:{}", seen.from, seen.to),
+                        condition: key.as_str(),
+                    });
+                }
+            }
+            try_join_all(links.iter().map(|seen| self.mirror(seen))).await?;
         }
         let relays = self.relays.values();
         let ordered = relays.map(|relay| relay.order(RelayOrder::SetPath { path }));
