@@ -13,7 +13,7 @@ use crate::router::tun::{StatisticsError, dropped_unread};
 use crate::router::{LaneOrder, Request, Snapshot, UnknownLink};
 use std::io::{self, BufRead, Read, Write};
 use std::sync::mpsc::{Sender, channel};
-use wire::{Captured, FromRelay, RelayAnswer, RelayOrder, RelayStatus, ToRelay};
+use wire::{Captured, FromRelay, Path, RelayAnswer, RelayOrder, RelayStatus, ToRelay};
 
 /// Longest line. An order is two hundred bytes, but for a table of jitter.
 const LINE_MAX: u64 = 256 * 1024;
@@ -119,6 +119,19 @@ impl Desk {
         self.wire.ask(Some((to, LaneOrder::Capture { snap_bytes })))
     }
 
+    /// Stream mode knows nothing of the connections that packet mode carried, and the sockets at their far ends would only
+    /// find out by a timeout: what the lanes know of is reset.
+    fn set_path(&mut self, path: Path) -> Result<Snapshot, OrderError> {
+        let links = self.wire.ask(None)?.links;
+        if self.paths.set_path(path, &links)? {
+            for link in links {
+                let ports = self.paths.ports().to_vec();
+                self.wire.change(link.to, Change::Reset { ports })?;
+            }
+        }
+        self.wire.ask(None)
+    }
+
     fn change(&mut self, order: RelayOrder) -> Result<RelayStatus, OrderError> {
         self.paths.check(&order)?;
         if !able(&order) {
@@ -140,10 +153,7 @@ impl Desk {
             RelayOrder::Freeze { to } => self.wire.change(to, Change::Freeze),
             RelayOrder::Thaw { to } => self.wire.change(to, Change::Thaw),
             RelayOrder::Sabotage { to, defect } => self.wire.change(to, Change::Sabotage { defect }),
-            RelayOrder::SetPath { path } => {
-                self.paths.set_path(path, &self.wire.ask(None)?.links)?;
-                self.wire.ask(None)
-            }
+            RelayOrder::SetPath { path } => self.set_path(path),
             RelayOrder::Mirror { to, mirror } => {
                 self.paths.set_mirror(&to, mirror)?;
                 self.wire.ask(None)

@@ -95,11 +95,27 @@ impl Flows {
     /// Forget all connections; returns a reset for each end of each.
     pub fn reset(&mut self, now_ns: u64) -> impl Iterator<Item = Reset> + use<> {
         let now = tick(now_ns);
-        let over = move |flow: &Flow| flow.state & ENDING != 0 && now.wrapping_sub(flow.noted) > OVER_TICKS;
         let flows = std::mem::take(&mut self.sets).into_iter().flatten();
         flows
-            .filter(move |flow| flow.state & TAKEN != 0 && !over(flow))
+            .filter(move |flow| flow.state & TAKEN != 0 && !flow.is_over(now))
             .flat_map(|flow| [Some(flow.reset_near()), flow.reset_far()].into_iter().flatten())
+    }
+
+    /// Forget the connections with one of these ports at an end; returns a reset for each end of each.
+    pub fn reset_ports(&mut self, now_ns: u64, ports: &[u16]) -> Vec<Reset> {
+        let now = tick(now_ns);
+        let mut resets = Vec::new();
+        for flow in self.sets.iter_mut().flatten() {
+            let ends = [flow.ends.near().port(), flow.ends.far().port()];
+            if flow.state & TAKEN != 0 && ends.iter().any(|port| ports.contains(port)) {
+                if !flow.is_over(now) {
+                    resets.push(flow.reset_near());
+                    resets.extend(flow.reset_far());
+                }
+                *flow = Flow::default();
+            }
+        }
+        resets
     }
 
     /// What is known of a connection after this packet, but for its numbers, unless the packet ended it.
@@ -158,6 +174,10 @@ impl Ends {
 }
 
 impl Flow {
+    fn is_over(&self, now: u32) -> bool {
+        self.state & ENDING != 0 && now.wrapping_sub(self.noted) > OVER_TICKS
+    }
+
     /// The next number of the near side, as it sees it itself.
     fn sent(&self) -> u32 {
         match (self.state & RELEASED != 0, self.state & DESTROYED != 0) {
@@ -265,6 +285,19 @@ mod tests {
         flows.note_destroyed(4, &tcp(106, 530, flag::ACK, b"in flight"));
         assert_eq!(resets(&mut flows, 5), [Some((530, Some(115))), Some((106, Some(530)))]);
         assert_eq!(resets(&mut flows, 6), [None, None]);
+    }
+
+    #[test]
+    fn only_connections_of_the_ports_are_reset_when_ports_are_named() {
+        let mut flows = Flows::default();
+        flows.note_released(0, &tcp(101, 501, flag::ACK, b""));
+        flows.note_released(0, &tcp_from(NEAR_PORT + 1, 7, 9, flag::ACK, b""));
+        assert_eq!(flows.reset_ports(1, &[1]), []);
+        let to: Vec<_> = flows.reset_ports(1, &[NEAR_PORT]).iter().map(|it| it.to).collect();
+        assert_eq!(to, [near(), far()]);
+        let rest = flows.reset_ports(1, &[FAR_PORT]);
+        assert_eq!(rest[0].to.port(), NEAR_PORT + 1);
+        assert_eq!((rest.len(), resets(&mut flows, 2)), (2, [None, None]));
     }
 
     #[test]

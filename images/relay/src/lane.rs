@@ -43,6 +43,11 @@ pub enum Change {
     Freeze,
     /// End a freeze.
     Thaw,
+    /// End the known connections with one of these ports at an end; the link stays as it is.
+    Reset {
+        /// Of either end.
+        ports: Vec<u16>,
+    },
     /// Be wrong on purpose, or right again.
     Sabotage {
         /// How.
@@ -170,6 +175,11 @@ impl Lane {
                 self.thawed_ns = now_ns;
             }
             Change::Thaw => {}
+            Change::Reset { ports } => {
+                for reset in self.flows.reset_ports(now_ns, &ports) {
+                    self.send_reset(now_ns, &reset);
+                }
+            }
             Change::Sabotage { defect } => self.defect = defect,
         }
     }

@@ -99,8 +99,14 @@ impl Paths {
         }
     }
 
-    /// Send packets another way from now on; `links` is the state of the links.
-    pub fn set_path(&mut self, path: Path, links: &[LinkStatus]) -> Result<(), PathsError> {
+    /// TCP ports of the nodes.
+    pub fn ports(&self) -> &[u16] {
+        &self.ports
+    }
+
+    /// Send packets another way from now on; `links` is the state of the links. Returns whether stream mode began.
+    pub fn set_path(&mut self, path: Path, links: &[LinkStatus]) -> Result<bool, PathsError> {
+        let was_stream = self.stream.is_some();
         for link in links {
             match path {
                 Path::Tun | Path::Kernel if link.cut == Some(CutKind::Close) => return Err(PathsError::Close),
@@ -139,7 +145,7 @@ impl Paths {
             self.end_stream()?;
             return Err(error.into());
         }
-        Ok(())
+        Ok(!was_stream && self.stream.is_some())
     }
 
     fn end_stream(&mut self) -> Result<(), PathsError> {

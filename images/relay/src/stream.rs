@@ -11,8 +11,9 @@
 //! unacknowledged, and towards who dials; what the relay had acknowledged is destroyed with what is held, so that no
 //! connection can survive it: the heal resets those that were open.
 //!
-//! Connections that packet mode carried when stream mode begins are unknown here: the dialler is reset at its next packet,
-//! and the other end has to find out by its own timeout.
+//! Connections that packet mode carried when stream mode begins are unknown here. The lanes reset those that they know of;
+//! after the kernel's path they know none, and then the dialler is reset at its next packet, and the other end has to find
+//! out by its own timeout.
 //!
 //! What must stay true: one thread owns all sockets; nothing of it is on the way of a packet of the TUN device.
 
