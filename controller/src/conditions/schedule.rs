@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! SCHEDULE = STEP, STEP, ...      in the order of their times
-//! STEP     = at TIME cut [drop|reset|close] | at TIME heal | at TIME freeze | at TIME thaw
+//! STEP     = at TIME cut [drop|reset] | at TIME heal | at TIME freeze | at TIME thaw
 //!          | at TIME set KEY=VALUE ...
-//!          | [at TIME] flap [drop|reset|close] every TIME [until TIME]
+//!          | [at TIME] flap [drop|reset] every TIME [until TIME]
 //! ```
 //! `flap` cuts, heals one period later, and so on, until the given time or the next `cut`, `heal` or `flap`, and ends healed.
 //! Without `at` it begins one period after the step before it, or with the schedule. `set` changes what it names: what that comes
-//! to is known only together with the conditions of the link.
+//! to is known only together with the conditions of the link. Relays in stream mode carry out no schedules.
 
 use super::condition::{Condition, Key, check, difference};
 use super::delay::parse_within;
@@ -112,14 +112,6 @@ impl Timetable {
         }
         bad.sort_by_key(|error| error.range.start);
         Err(bad)
-    }
-
-    /// Kinds of cut that it uses.
-    pub fn cuts(&self) -> impl Iterator<Item = (CutKind, Range<usize>)> + '_ {
-        self.steps.iter().filter_map(|step| match step.action {
-            Action::Cut(kind) | Action::Flap { kind, .. } => Some((kind, step.range.clone())),
-            _ => None,
-        })
     }
 
     /// As a relay is told it, for a link that has these conditions at its start.
@@ -257,7 +249,7 @@ fn step(piece: &str, at: usize, before: Option<&Timed>) -> Result<Timed, BadStep
     Ok(Timed { range, at_ns, action })
 }
 
-const ACTIONS: &str = "what can happen: cut [drop|reset|close], heal, freeze, thaw, set KEY=VALUE, flap every TIME";
+const ACTIONS: &str = "what can happen: cut [drop|reset], heal, freeze, thaw, set KEY=VALUE, flap every TIME";
 
 fn action(verb: &Word, rest: &[Word]) -> Result<Action, BadStep> {
     let alone = |action: Action| match rest.first() {
@@ -328,11 +320,18 @@ fn superfluous(word: &Word, verb: &str) -> BadStep {
 }
 
 fn cut_kind(word: &Word) -> Result<CutKind, BadStep> {
-    let kinds = [CutKind::Drop, CutKind::Reset, CutKind::Close];
-    kinds.into_iter().find(|kind| kind.word() == word.text).ok_or_else(|| {
-        let what = format!("`{}` is no kind of cut", word.text);
-        BadStep::new(word.range(), what, "drop, reset, or in stream mode close")
-    })
+    match word.text {
+        "drop" => Ok(CutKind::Drop),
+        "reset" => Ok(CutKind::Reset),
+        "close" => {
+            let what = "`close` is a cut of stream mode, which carries out no schedule";
+            Err(BadStep::new(word.range(), what, "drop or reset"))
+        }
+        other => {
+            let what = format!("`{other}` is no kind of cut");
+            Err(BadStep::new(word.range(), what, "drop or reset"))
+        }
+    }
 }
 
 fn condition(word: &Word) -> Result<Condition, BadStep> {
@@ -444,7 +443,7 @@ mod tests {
         for text in [
             "at 5s cut drop, at 8s heal",
             "at 0s freeze, at 500ms thaw, at 1.5s cut reset, at 2s heal",
-            "at 1s set delay=50ms loss=1%:burst:4, at 2s set loss=none, at 3s cut close",
+            "at 1s set delay=50ms loss=1%:burst:4, at 2s set loss=none, at 3s cut reset",
             "at 0s flap drop every 2s",
             "at 0s flap reset every 2s until 10s, at 10s cut drop",
             "at 1s set delay=20ms",
@@ -499,6 +498,7 @@ mod tests {
             ("at", "at", "no time"),
             ("at 5s explode", "explode", "`explode`"),
             ("at 5s cut hard", "hard", "no kind of cut"),
+            ("at 5s cut close", "close", "stream mode"),
             ("at 5s heal now", "now", "does not belong"),
             ("at 5s cut drop at 8s heal", "at", "does not belong"),
             ("cut at 5s", "cut", "no time"),

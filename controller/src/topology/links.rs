@@ -14,7 +14,7 @@ use crate::conditions::{Condition, Key, check, not_in_stream_mode};
 use crate::names::DatacenterName;
 use said::{Said, said};
 use std::collections::BTreeMap;
-use wire::{Action, Conditions, CutKind, JitterShape, Path, Schedule};
+use wire::{Conditions, JitterShape, Path, Schedule};
 
 /// Ends of a directed link, by name.
 type Ends<'f> = (&'f str, &'f str);
@@ -276,37 +276,21 @@ fn schedule(
     problems: &mut Problems,
 ) -> Option<Schedule> {
     let timetable = written.timetable.as_ref()?;
-    let stream = matches!(path, Path::Stream(_));
-    for (_, range) in timetable.cuts().filter(|(kind, _)| *kind == CutKind::Close && !stream) {
-        let place = problems.within(&written.text, range);
+    if let Path::Stream(_) = path {
         problems
-            .add(place, Code::BadSchedule, "a cut of kind `close` needs stream mode")
-            .hint("`reset` ends connections in packet mode; or write `mode: stream`");
+            .add(
+                written.text.place,
+                Code::BadSchedule,
+                "relays in stream mode carry out no schedule",
+            )
+            .hint("take `mode: packet`, or leave the schedule out and order each change by `testbed link`");
     }
-    let schedule = match timetable.on(conditions) {
-        Ok(schedule) => schedule,
+    match timetable.on(conditions) {
+        Ok(schedule) => Some(schedule),
         Err(bad) => {
             let place = problems.within(&written.text, bad.range);
             problems.add(place, Code::BadSchedule, bad.bad.what).hint(bad.bad.hint);
-            return None;
-        }
-    };
-    for step in schedule.steps.iter().filter(|_| stream) {
-        let Action::Set { conditions } = &step.action else {
-            continue;
-        };
-        if let Some(key) = not_in_stream_mode(conditions).first() {
-            problems
-                .add(
-                    written.text.place,
-                    Code::BadSchedule,
-                    format!(
-                        "the schedule sets `{}`, which cannot be had in stream mode",
-                        key.as_str()
-                    ),
-                )
-                .hint(ONLY_DELAY);
+            None
         }
     }
-    Some(schedule)
 }

@@ -5,7 +5,7 @@ use crate::conditions::{Condition, Key, Timetable, check, not_in_stream_mode, pa
 use crate::error::{CommandError, ExitCode};
 use crate::lab::{Lab, LabError, LinkSeen, Played};
 use futures_util::future::join_all;
-use wire::{Action, Conditions, CutKind, Defect, Path, Schedule};
+use wire::{Conditions, CutKind, Defect, Path, Schedule};
 
 /// A change of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -177,20 +177,13 @@ fn changed(lab: &Lab, change: &Change, link: &LinkSeen) -> Result<Conditions, Co
 
 fn schedule(timetable: &Timetable, link: &LinkSeen) -> Result<Schedule, CommandError> {
     let name = format!("{}:{}", link.from, link.to);
-    let stream = matches!(link.path, Path::Stream(_));
-    if !stream && timetable.cuts().any(|(kind, _)| kind == CutKind::Close) {
-        let text = format!("play a cut of kind `close` on {name} in packet mode");
-        return Err(CommandError::new(ExitCode::Usage, text).hint("take `reset`, or `testbed link mode stream`"));
+    if let Path::Stream(_) = link.path {
+        let text = format!("play a schedule on {name}: relays in stream mode carry out none");
+        return Err(CommandError::new(ExitCode::Usage, text).hint("testbed link mode packet"));
     }
-    let schedule = timetable.on(&link.status.conditions).map_err(|bad| {
+    timetable.on(&link.status.conditions).map_err(|bad| {
         CommandError::new(ExitCode::Usage, format!("play this on {name}: {}", bad.bad.what)).hint(bad.bad.hint)
-    })?;
-    for step in &schedule.steps {
-        if let Action::Set { conditions } = &step.action {
-            fits_mode(link, conditions)?;
-        }
-    }
-    Ok(schedule)
+    })
 }
 
 fn fits_mode(link: &LinkSeen, conditions: &Conditions) -> Result<(), CommandError> {

@@ -89,6 +89,9 @@ impl Relay {
             RelayOrder::Heal { to } => self.link(to)?.heal(now_ns),
             RelayOrder::SetPath { path } => self.path = Some(*path),
             RelayOrder::Mirror { to, mirror } => self.link(to)?.mirror = Some(*mirror),
+            RelayOrder::Play { .. } if matches!(self.path, Some(Path::Stream(_))) => {
+                return Err("in stream mode no schedule is carried out".to_owned());
+            }
             RelayOrder::Play { to, schedule, start_ns } => {
                 let link = self.link(to)?;
                 link.status.playing_since_ns = Some(*start_ns);
