@@ -23,7 +23,7 @@ use crate::lab::{Lab, LabError};
 use crate::plan::Plan;
 use crate::stop::{Signal, Stop};
 use found::AsFound;
-use scene::Scene;
+use scene::{Scene, Watch};
 use std::time::{Duration, Instant};
 
 /// A numbered experiment.
@@ -80,6 +80,14 @@ pub enum BlockError {
     /// A link could not be changed.
     #[error(transparent)]
     Lab(#[from] LabError),
+    /// A relay that the block uses is gone.
+    #[error("keep the relay of {datacenter} at work: {cause}")]
+    RelayLost {
+        /// Datacenter that it serves.
+        datacenter: String,
+        /// What was tried, and what became of it.
+        cause: String,
+    },
     /// A server refused a command.
     #[error("send {command} to {server}: {reply}")]
     Refused {
@@ -277,8 +285,9 @@ async fn perform(block: Block, scene: &mut Scene<'_>, stop: &Stop) -> Ended {
         Ok(found) => found,
         Err(error) => return Ended::untouched(error),
     };
+    let mut watch = None;
     let outcome = tokio::select! {
-        outcome = body(block, scene, &found) => outcome,
+        outcome = body(block, scene, &found, &mut watch) => outcome,
         signal = stop.stopped() => Err(BlockError::Stopped(signal)),
     };
     if matches!(outcome, Err(BlockError::Stopped(_))) {
@@ -291,6 +300,12 @@ async fn perform(block: Block, scene: &mut Scene<'_>, stop: &Stop) -> Ended {
         }
         scene.progress("stopped: what is under way ends, then the lab is put back as it was found");
     }
+    let watched = match watch {
+        Some(watch) => scene.end_watch(watch).await,
+        None => Ok(()),
+    };
+    // What stopped the block comes first; the watch may have failed for the same reason.
+    let outcome = outcome.and(watched);
     let lab = match put_back(block, scene, &found).await {
         Ok(()) => LabAfter::AsFound,
         Err(error) => {
@@ -331,19 +346,35 @@ async fn put_back(block: Block, scene: &mut Scene<'_>, found: &AsFound) -> Resul
     found.check(scene, &keys).await
 }
 
-async fn body(block: Block, scene: &mut Scene<'_>, found: &AsFound) -> Result<(), BlockError> {
+/// The block's steps between calibration and the last look. The watch is handed out, since it must be ended even where this
+/// is broken off.
+async fn body(
+    block: Block,
+    scene: &mut Scene<'_>,
+    found: &AsFound,
+    watch: &mut Option<Watch>,
+) -> Result<(), BlockError> {
     let links = scene.links().await?;
     scene.link_changed(&links)?;
+    scene.calibrate(&links).await?;
     scene.link_seen("start", links)?;
+    let watch = watch.insert(scene.begin_watch().await?);
+    tokio::select! {
+        measured = measure(block, scene, found) => measured,
+        broken = watch.broken() => Err(broken),
+    }?;
+    let links = scene.links().await?;
+    scene.link_seen("end", links)
+}
+
+async fn measure(block: Block, scene: &mut Scene<'_>, found: &AsFound) -> Result<(), BlockError> {
     match block {
         Block::VisibilityLag => visibility_lag::measure(scene, found).await,
         Block::LostWrites => lost_writes::measure(scene, found).await,
         Block::PriceOfWait => price_of_wait::measure(scene, found).await,
         Block::FarCache => far_cache::measure(scene, found).await,
         Block::WaitAndDistance => wait_and_distance::measure(scene, found).await,
-    }?;
-    let links = scene.links().await?;
-    scene.link_seen("end", links)
+    }
 }
 
 #[cfg(test)]

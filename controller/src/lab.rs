@@ -109,6 +109,12 @@ impl Lab {
         target(self.node(name))
     }
 
+    /// Whether stamps of all its containers are of one clock: containers of one engine share CLOCK_MONOTONIC.
+    #[must_use]
+    pub fn has_one_clock(&self) -> bool {
+        self.engines.all().len() == 1
+    }
+
     /// Direct replicas of a node, as planned.
     pub fn replicas_of<'l>(&'l self, upstream: &'l NodeName) -> impl Iterator<Item = &'l PlannedNode> {
         let nodes = self.plan.nodes.iter();

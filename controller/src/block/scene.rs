@@ -3,11 +3,14 @@
 //! Nothing is timed here: probes stamp. What is waited for is a condition with a limit, and the error says what was
 //! seen instead.
 
+mod calibrate;
 mod link;
 mod servers;
+mod watch;
 
 pub use link::Distance;
 pub use servers::other_reply;
+pub use watch::Watch;
 
 use super::cast::Cast;
 use super::{BlockError, Recorder};
