@@ -56,6 +56,16 @@ pub const TWO_DC: BuiltIn = BuiltIn {
     text: include_str!("../../topologies/two-dc.yaml"),
 };
 
+/// How a block that cuts the link does it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Cutting {
+    /// By a cut: what is in flight is destroyed.
+    #[default]
+    Drop,
+    /// By a freeze, which is none: a negative control, that must come out as a block in which no cut took place.
+    Freeze,
+}
+
 /// Where a block writes what happened.
 pub trait Recorder: Send {
     /// Appends to the history, at once.
@@ -104,13 +114,15 @@ pub enum BlockError {
         /// The order.
         order: &'static str,
     },
-    /// The link was cut before the block began.
-    #[error("begin: the link from {from} to {to} is cut")]
-    FoundCut {
+    /// The link was cut or frozen before the block began.
+    #[error("begin: the link from {from} to {to} is {state}")]
+    FoundClosed {
         /// Sending side.
         from: String,
         /// Receiving side.
         to: String,
+        /// `cut` or `frozen`.
+        state: &'static str,
     },
     /// Keys that the block would write, and then remove, are somebody's.
     #[error("begin: {count} keys that the block would write exist already on {server}")]
@@ -239,7 +251,7 @@ pub struct Ended {
 
 /// Runs a block on a lab, and puts the lab back as it was found whatever happened. What became of it is in the history
 /// too, if that can be written.
-pub async fn run(block: Block, lab: &Lab, recorder: &mut dyn Recorder, stop: &Stop) -> Ended {
+pub async fn run(block: Block, cutting: Cutting, lab: &Lab, recorder: &mut dyn Recorder, stop: &Stop) -> Ended {
     let began = Instant::now();
     let started = recorder.record(What::BlockStarted {
         block: block.number(),
@@ -250,6 +262,7 @@ pub async fn run(block: Block, lab: &Lab, recorder: &mut dyn Recorder, stop: &St
         (_, Err(lack)) => Ended::untouched(BlockError::DoesNotApply(lack)),
         (Ok(()), Ok(cast)) => {
             let mut scene = Scene::new(lab, &cast, block.number(), recorder);
+            scene.cutting = cutting;
             perform(block, &mut scene, stop).await
         }
     };

@@ -8,6 +8,7 @@ pub use link::{
     SetArgs,
 };
 
+use crate::block::Cutting;
 use crate::names::{LabName, NodeName};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -188,6 +189,9 @@ pub struct Run {
     /// Leave the lab up afterwards
     #[arg(long, env = "TESTBED_KEEP", value_enum, default_value_t = Keep::Never)]
     pub keep: Keep,
+    /// Cut by a freeze instead, which is no cut: a negative control of the instrument
+    #[arg(long, hide = true, value_enum, default_value_t = Cutting::Drop)]
+    pub cut_by: Cutting,
     /// Seed of everything random (bootstrap)
     #[arg(long, env = "TESTBED_SEED", default_value_t = 1)]
     pub seed: u64,

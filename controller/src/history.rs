@@ -95,6 +95,9 @@ pub enum What {
         writes: Vec<Written>,
         /// Numbers of those found afterwards.
         present: Vec<u32>,
+        /// TCP_NODELAY as read back from the socket that wrote them.
+        #[serde(default)]
+        nodelay: Option<bool>,
     },
     /// A single number that a block needs for its claims or table.
     Fact {
@@ -305,6 +308,7 @@ impl History {
                 row: at,
                 writes,
                 present,
+                ..
             } if *of == block && at == row => Some((writes.as_slice(), present.as_slice())),
             _ => None,
         })

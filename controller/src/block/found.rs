@@ -35,10 +35,11 @@ impl AsFound {
     pub async fn look(scene: &Scene<'_>) -> Result<Self, BlockError> {
         let links = scene.links().await?;
         for link in &links {
-            if link.status.cut.is_some() {
-                return Err(BlockError::FoundCut {
+            if let Some(state) = closed(link) {
+                return Err(BlockError::FoundClosed {
                     from: link.from.to_string(),
                     to: link.to.to_string(),
+                    state,
                 });
             }
         }
@@ -116,8 +117,10 @@ impl AsFound {
         let links = scene.links().await?;
         let now = Self::snapshot(scene, &links).await?;
         let mut differences = self.differences(&now);
-        for link in links.iter().filter(|link| link.status.cut.is_some()) {
-            differences.push(format!("the link from {} to {} is cut", link.from, link.to));
+        for link in &links {
+            if let Some(state) = closed(link) {
+                differences.push(format!("the link from {} to {} is {state}", link.from, link.to));
+            }
         }
         for server in &self.servers {
             let left = scene.existing_keys(&server.part, keys).await?;
@@ -137,7 +140,7 @@ impl AsFound {
 
     async fn put_link_back(&self, scene: &mut Scene<'_>) -> Result<(), BlockError> {
         let links = scene.links().await?;
-        if links.iter().any(|link| link.status.cut.is_some()) {
+        if links.iter().any(|link| closed(link).is_some()) {
             scene.heal("put back").await?;
         }
         if links.each_ref().map(|link| link.status.conditions.delay_ns) == self.delays_ns {
@@ -169,5 +172,14 @@ impl AsFound {
             }
         }
         found
+    }
+}
+
+/// Why nothing passes a link, if so.
+fn closed(link: &LinkSeen) -> Option<&'static str> {
+    match (link.status.cut.is_some(), link.status.frozen) {
+        (true, _) => Some("cut"),
+        (_, true) => Some("frozen"),
+        _ => None,
     }
 }

@@ -4,9 +4,9 @@
 //! The cut destroys what is in flight. (a) is cut when the last acknowledgement is known, (b) a second later, with the
 //! offsets seen equal; each begins with all replicas in sync and none of the keys there.
 
-use super::BlockError;
 use super::found::AsFound;
 use super::scene::{REPLY, Scene, in_words};
+use super::{BlockError, Cutting};
 use crate::probe::nanoseconds;
 use std::time::{Duration, Instant};
 use wire::{Pace, ProbeAnswer, ProbeOrder, Written};
@@ -82,6 +82,11 @@ async fn round(scene: &mut Scene<'_>, row: &str, later: Option<Duration>) -> Res
     }
     scene.cut(row).await?;
     offsets(scene, row, "at_cut").await?;
+    if scene.cutting == Cutting::Freeze {
+        // Nothing was destroyed: with the link thawed the replica gets what was on its way, late and whole.
+        scene.heal(row).await?;
+        scene.in_sync(&replicas).await?;
+    }
     promote(scene, row).await?;
     let present = audit(scene, &scene.cast.far).await?;
     let kept = audit(scene, &scene.cast.primary).await?;
@@ -98,7 +103,8 @@ async fn round(scene: &mut Scene<'_>, row: &str, later: Option<Duration>) -> Res
     scene.remove_keys(&keys()).await
 }
 
-async fn write_ledger(scene: &mut Scene<'_>) -> Result<Vec<Written>, BlockError> {
+/// The writes, and TCP_NODELAY of the connection that made them.
+async fn write_ledger(scene: &mut Scene<'_>) -> Result<(Vec<Written>, bool), BlockError> {
     let order = ProbeOrder::Ledger {
         target: scene.cast.primary.target,
         prefix: PREFIX.to_owned(),
@@ -108,11 +114,11 @@ async fn write_ledger(scene: &mut Scene<'_>) -> Result<Vec<Written>, BlockError>
         timeout_ns: nanoseconds(REPLY),
     };
     match scene.lab.probe(&scene.cast.home).order(order, LEDGER).await? {
-        ProbeAnswer::Ledger { writes, error, .. } => {
+        ProbeAnswer::Ledger { writes, error, nodelay } => {
             if let Some(error) = error {
                 scene.note(format!("The ledger met an error: {error}."))?;
             }
-            Ok(writes)
+            Ok((writes, nodelay))
         }
         _ => Err(BlockError::OtherAnswer { order: "ledger" }),
     }

@@ -13,7 +13,7 @@ pub use servers::other_reply;
 pub use watch::Watch;
 
 use super::cast::Cast;
-use super::{BlockError, Recorder};
+use super::{BlockError, Cutting, Recorder};
 use crate::findings::row;
 use crate::history::{BlockNumber, Series, What};
 use crate::lab::Lab;
@@ -53,6 +53,8 @@ pub struct Scene<'a> {
     pub lab: &'a Lab,
     /// Who plays which part.
     pub cast: &'a Cast,
+    /// How the link is cut.
+    pub cutting: Cutting,
     block: BlockNumber,
     recorder: &'a mut dyn Recorder,
 }
@@ -63,6 +65,7 @@ impl<'a> Scene<'a> {
         Self {
             lab,
             cast,
+            cutting: Cutting::default(),
             block,
             recorder,
         }
@@ -111,12 +114,18 @@ impl<'a> Scene<'a> {
     }
 
     /// Records what became of writes.
-    pub fn ledger(&mut self, row: &str, writes: Vec<wire::Written>, present: Vec<u32>) -> Result<(), BlockError> {
+    pub fn ledger(
+        &mut self,
+        row: &str,
+        (writes, nodelay): (Vec<wire::Written>, bool),
+        present: Vec<u32>,
+    ) -> Result<(), BlockError> {
         self.write(What::Ledger {
             block: self.block,
             row: row.to_owned(),
             writes,
             present,
+            nodelay: Some(nodelay),
         })
     }
 

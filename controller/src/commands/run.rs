@@ -125,7 +125,7 @@ async fn measure_blocks(chronicle: &mut Chronicle, labs: &mut Labs<'_>, args: &R
             true => capture::begin(block, lab, chronicle).await?,
             false => None,
         };
-        let Ended { lab: after, outcome } = block::run(block, lab, chronicle, stop).await;
+        let Ended { lab: after, outcome } = block::run(block, args.cut_by, lab, chronicle, stop).await;
         if let Some(beside) = beside {
             beside.end(chronicle).await?;
         }

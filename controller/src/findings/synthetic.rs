@@ -109,6 +109,7 @@ impl Story {
             row: row.to_owned(),
             writes: (0..writes).map(written).collect(),
             present: present.into_iter().collect(),
+            nodelay: Some(true),
         });
         self
     }

@@ -56,6 +56,14 @@ fn add_block(parts: &mut Vec<String>, block: &BlockFindings) {
     parts.push(format!("Method: {}", escaped(&block.method)));
     parts.push(format!("Does not show: {}", escaped(&block.does_not_show)));
     parts.push(format!("Trust: {}", escaped(&trust(block))));
+    if !block.evidence.is_empty() {
+        let lines: Vec<String> = block
+            .evidence
+            .iter()
+            .map(|line| format!("- {}", escaped(line)))
+            .collect();
+        parts.push(format!("Checked:\n\n{}", lines.join("\n")));
+    }
 }
 
 fn table(table: &Table) -> String {

@@ -187,6 +187,9 @@ impl Page {
             Trust::Void(_) => Paint::Red,
         };
         self.labelled(paint, "Trust:", &trust(block));
+        for (i, line) in block.evidence.iter().enumerate() {
+            self.labelled(Paint::Dim, if i == 0 { "Checked:" } else { "" }, line);
+        }
     }
 
     fn not_run(&mut self, reason: &str) {

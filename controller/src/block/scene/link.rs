@@ -1,7 +1,7 @@
 //! The link while a block runs: its distances, its faults, and its round trips measured by the probes themselves.
 
 use super::{Heading, REPLY, Scene, in_words};
-use crate::block::BlockError;
+use crate::block::{BlockError, Cutting};
 use crate::findings::row::{self, DISTANCES_NS};
 use crate::history::What;
 use crate::lab::LinkSeen;
@@ -77,20 +77,33 @@ impl Scene<'_> {
         self.fault(format!("set {} delay={}", self.cast.link(), row::time(delay_ns)))
     }
 
-    /// Cuts both directions at once; what is in flight is destroyed.
+    /// Cuts both directions at once; what is in flight is destroyed. (Unless it is told to freeze them instead.)
     pub async fn cut(&mut self, row: &str) -> Result<(), BlockError> {
-        let kind = CutKind::Drop;
-        let seen = self.lab.cut_both(&self.cast.home, &self.cast.away, kind).await?;
+        let (home, away, link) = (&self.cast.home, &self.cast.away, self.cast.link());
+        let (seen, fault) = match self.cutting {
+            Cutting::Drop => {
+                let cut = self.lab.cut_both(home, away, CutKind::Drop).await?;
+                (cut, format!("cut {link} drop"))
+            }
+            Cutting::Freeze => {
+                let frozen = self.lab.freeze_both(home, away).await?;
+                (frozen, format!("freeze {link} in place of a cut"))
+            }
+        };
         self.link_changed(&seen)?;
-        self.fault(format!("cut {} drop", self.cast.link()))?;
+        self.fault(fault)?;
         self.link_seen(row, seen)
     }
 
     /// Heals both directions.
     pub async fn heal(&mut self, row: &str) -> Result<(), BlockError> {
-        let seen = self.lab.heal_both(&self.cast.home, &self.cast.away).await?;
+        let (home, away, link) = (&self.cast.home, &self.cast.away, self.cast.link());
+        let (seen, fault) = match self.cutting {
+            Cutting::Drop => (self.lab.heal_both(home, away).await?, format!("heal {link}")),
+            Cutting::Freeze => (self.lab.thaw_both(home, away).await?, format!("thaw {link}")),
+        };
         self.link_changed(&seen)?;
-        self.fault(format!("heal {}", self.cast.link()))?;
+        self.fault(fault)?;
         self.link_seen(row, seen)
     }
 

@@ -40,8 +40,9 @@ pub const STEAL: f64 = 0.03;
 /// Round trip of a probe with itself, median.
 pub const OVERHEAD_NS: f64 = 500_000.0;
 
-/// Share of a block's tenths of a second in which a relay was overloaded: void; any is suspect.
-pub const OVERLOADED: f64 = 0.2;
+/// Share of a block's tenths of a second in which a relay was overloaded: suspect, and void. Where little passes, one packet
+/// that a busy host held up makes such a tenth.
+pub const OVERLOADED: [f64; 2] = [0.05, 0.5];
 
 /// A round trip shorter than asked by more than this was not delayed; a median has no such error.
 pub const ROUND_TRIP_EARLY_NS: f64 = 200_000.0;

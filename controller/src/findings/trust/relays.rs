@@ -135,7 +135,7 @@ fn dropped(link: &Link<'_>) -> Vec<Doubt> {
 fn overloaded(link: &Link<'_>, seen: &Seen<'_>) -> Option<Doubt> {
     let tenths = link.grew(|counters| counters.overloaded_tenths) as f64;
     let of = (seen.took_ns as f64 / TENTH_NS).max(1.0);
-    Doubt::graded(tenths / of, [0.0, OVERLOADED], Cause::Noise, || {
+    Doubt::graded(tenths / of, OVERLOADED, Cause::Noise, || {
         format!(
             "the relay of {} was overloaded for {:.1} of {:.1} s: its delay was not true",
             link.from,

@@ -5,6 +5,7 @@ use super::doubt::Doubt;
 use super::limits::{ROUND_TRIP_EARLY_NS, ROUND_TRIP_LATE, ROUND_TRIP_LOST};
 use crate::claim::Cause;
 use crate::findings::row::{self, Rows};
+use crate::history::What;
 use crate::stats;
 
 /// All doubts about a block's series.
@@ -17,6 +18,10 @@ pub fn doubts(rows: &Rows<'_>) -> Vec<Doubt> {
 }
 
 fn without_nodelay(rows: &Rows<'_>) -> Option<Doubt> {
+    if let Some(row) = ledger_without_nodelay(rows) {
+        let text = format!("TCP_NODELAY of the probe was off for the ledger of \"{row}\"");
+        return Some(Doubt::void(Cause::Instrument, text));
+    }
     let off = || {
         rows.history
             .all_series(rows.block)
@@ -30,6 +35,15 @@ fn without_nodelay(rows: &Rows<'_>) -> Option<Doubt> {
         first.row
     );
     Some(Doubt::void(Cause::Instrument, text))
+}
+
+fn ledger_without_nodelay<'a>(rows: &Rows<'a>) -> Option<&'a str> {
+    rows.history.events.iter().find_map(|event| match &event.what {
+        What::Ledger {
+            block, row, nodelay, ..
+        } if *block == rows.block && *nodelay == Some(false) => Some(row.as_str()),
+        _ => None,
+    })
 }
 
 /// The link's measured length against the one that was asked for.

@@ -276,8 +276,9 @@ fn an_overloaded_relay_is_suspect_and_one_that_was_so_most_of_the_time_void() {
         }
         crate::findings::judge(&history).blocks.pop().unwrap().trust
     };
-    assert!(matches!(overloaded(3), Trust::Suspect(why) if why[0].contains("overloaded for 0.3 of 10.0 s")));
-    assert!(matches!(overloaded(40), Trust::Void(_)));
+    assert_eq!(overloaded(4), Trust::Sound);
+    assert!(matches!(overloaded(8), Trust::Suspect(why) if why[0].contains("overloaded for 0.8 of 10.0 s")));
+    assert!(matches!(overloaded(60), Trust::Void(_)));
 }
 
 #[test]
@@ -379,6 +380,14 @@ fn a_socket_without_nodelay_and_a_link_that_is_too_short_are_void() {
     assert!(matches!(&judged.trust, Trust::Void(why) if why[0].contains("TCP_NODELAY of the probe was off")));
     assert_eq!(judged.verdict(CLAIM), Verdict::Inconclusive);
     assert_eq!(judged.claim(CLAIM).cause, Some(Cause::Instrument));
+    let ledger = Scenery::still().story().event(What::Ledger {
+        block: 7,
+        row: "a".to_owned(),
+        writes: Vec::new(),
+        present: Vec::new(),
+        nodelay: Some(false),
+    });
+    assert!(matches!(ledger.judged().trust, Trust::Void(why) if why[0].contains("for the ledger of")));
     let short = Story::of(7).took("link", "rtt", Some(20), 39.0, 30, 0).judged();
     assert!(matches!(short.trust, Trust::Void(_)));
 }
