@@ -153,11 +153,18 @@ pub(super) async fn apply(lab: &Lab, change: &Change, before: &[LinkSeen]) -> Re
     Ok(outcomes.into_iter().collect::<Result<_, LabError>>()?)
 }
 
-/// Conditions of a link after the change.
+/// Conditions of a link after the change, if it can be made.
 fn changed(lab: &Lab, change: &Change, link: &LinkSeen) -> Result<Conditions, CommandError> {
     let mut conditions = link.status.conditions.clone();
-    let Change::Set { planned, named, .. } = change else {
-        return Ok(conditions);
+    let (planned, named) = match change {
+        Change::Set { planned, named, .. } => (planned, named),
+        Change::Cut(CutKind::Close) if !matches!(link.path, Path::Stream(_)) => {
+            let text = format!("cut {}:{} with `close` in packet mode", link.from, link.to);
+            return Err(CommandError::new(ExitCode::Usage, text).hint(
+                "only who terminates connections can end them in order: testbed link mode stream, or --kind reset",
+            ));
+        }
+        _ => return Ok(conditions),
     };
     if *planned {
         let mut links = lab.plan.links.iter();

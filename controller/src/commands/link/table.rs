@@ -289,7 +289,8 @@ pub(super) fn stream_table(relays: &[RelayRow]) -> String {
     let rows: Vec<[String; 7]> = relays
         .iter()
         .filter_map(|relay| {
-            let stream = relay.stream.as_ref()?;
+            // Afterwards it still says how many there were.
+            let stream = relay.stream.as_ref().filter(|_| relay.mode.starts_with("stream"))?;
             let leg = |set: Option<bool>| match set {
                 Some(true) => "on",
                 Some(false) => "off",
