@@ -110,6 +110,11 @@ pub(super) async fn run(global: &Global, args: &CaptureArgs) -> Result<ExitCode,
             Format::Text => table(&shown.links),
         })?,
     }
+    if shown.links.iter().any(|link| link.lost_copies > 0) {
+        progress.step(
+            "copies are missing: the relays had no room for them; --snaplen 128 keeps headers only and needs less",
+        );
+    }
     match followed {
         Ok(Some(signal)) if args.duration.is_some() => Ok(signal.exit_code()),
         Ok(_) => Ok(ExitCode::Success),
