@@ -152,7 +152,10 @@ impl Desk {
             RelayOrder::Heal { to } => self.wire.change(to, Change::Heal),
             RelayOrder::Freeze { to } => self.wire.change(to, Change::Freeze),
             RelayOrder::Thaw { to } => self.wire.change(to, Change::Thaw),
-            RelayOrder::Sabotage { to, defect } => self.wire.change(to, Change::Sabotage { defect }),
+            RelayOrder::Sabotage { to, defect } => {
+                self.paths.sabotage(&to, defect)?;
+                self.wire.change(to, Change::Sabotage { defect })
+            }
             RelayOrder::SetPath { path } => self.set_path(path),
             RelayOrder::Mirror { to, mirror } => {
                 self.paths.set_mirror(&to, mirror)?;

@@ -6,7 +6,7 @@
 //! ([`stream`]). Orders come in as JSON lines ([`control`]).
 //!
 //! Everything but `control`, `netlink`, `paths`, `router`, `routes`, `stream` and `sysctls` is pure: time is an argument.
-//! Of `stream`, `flow` is pure too. All unsafe code is below `router`.
+//! Of `stream`, `directions` and `flow` are pure too. All unsafe code is below `router`.
 
 pub mod capture;
 pub mod check;

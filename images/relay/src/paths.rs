@@ -7,11 +7,11 @@
 
 use crate::router::UnknownLink;
 use crate::routes::{Routes, RoutesError};
-use crate::stream::connection::Directions;
+use crate::stream::directions::Directions;
 use crate::stream::exchange::Crossing;
 use crate::stream::socket::Network;
 use crate::stream::{Order, Stream, StreamError};
-use wire::{Conditions, CutKind, LinkStatus, Mirror, Path, RelayConfig, RelayOrder, StreamStatus};
+use wire::{Conditions, CutKind, Defect, LinkStatus, Mirror, Path, RelayConfig, RelayOrder, StreamStatus};
 
 /// The way cannot be changed, or not used so.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +42,25 @@ struct Far {
     to: String,
     network: Network,
     mirror: Mirror,
+    defect: Option<Defect>,
+}
+
+impl Far {
+    /// What its connections see of the outgoing direction, whose state is `own`: that, but for a defect on purpose.
+    fn out(&self, own: &LinkStatus) -> Mirror {
+        let delay_ns = own.conditions.delay_ns;
+        let (delay_ns, cut) = match self.defect {
+            None => (delay_ns, own.cut),
+            Some(Defect::ExtraDelay { delay_ns: extra_ns }) => (delay_ns.saturating_add(extra_ns), own.cut),
+            Some(Defect::NoDelay) => (0, own.cut),
+            Some(Defect::LeakyCut) => (delay_ns, None),
+        };
+        Mirror {
+            delay_ns,
+            cut,
+            frozen: own.frozen,
+        }
+    }
 }
 
 /// The way of packets.
@@ -64,6 +83,7 @@ impl Paths {
                 delay_ns: link.conditions.delay_ns,
                 ..Mirror::default()
             },
+            defect: None,
         });
         Self {
             routes,
@@ -157,18 +177,29 @@ impl Paths {
 
     /// The state of a direction that leads here.
     pub fn set_mirror(&mut self, to: &str, mirror: Mirror) -> Result<(), PathsError> {
-        let Some(far) = self.links.iter_mut().find(|far| far.to == to) else {
-            let known = self
-                .links
+        self.far(to)?.mirror = mirror;
+        Ok(())
+    }
+
+    /// Be wrong on purpose in stream mode too.
+    pub fn sabotage(&mut self, to: &str, defect: Option<Defect>) -> Result<(), PathsError> {
+        self.far(to)?.defect = defect;
+        Ok(())
+    }
+
+    fn far(&mut self, to: &str) -> Result<&mut Far, UnknownLink> {
+        let known = || {
+            self.links
                 .iter()
                 .map(|far| far.to.as_str())
                 .collect::<Vec<_>>()
-                .join(", ");
-            let to = to.to_owned();
-            return Err(UnknownLink { to, known }.into());
+                .join(", ")
         };
-        far.mirror = mirror;
-        Ok(())
+        let unknown = UnknownLink {
+            to: to.to_owned(),
+            known: known(),
+        };
+        self.links.iter_mut().find(|far| far.to == to).ok_or(unknown)
     }
 
     /// Let stream mode do as the links do: `links` is their state. What is in flight to `hurried` is due at once.
@@ -194,12 +225,10 @@ impl Paths {
     fn directions(&self, links: &[LinkStatus]) -> Vec<Directions> {
         let of = |far: &Far| {
             let own = links.iter().find(|link| link.to == far.to);
-            let out = own.map_or_else(Mirror::default, |link| Mirror {
-                delay_ns: link.conditions.delay_ns,
-                cut: link.cut,
-                frozen: link.frozen,
-            });
-            Directions { out, back: far.mirror }
+            Directions {
+                out: own.map_or_else(Mirror::default, |own| far.out(own)),
+                back: far.mirror,
+            }
         };
         self.links.iter().map(of).collect()
     }

@@ -18,12 +18,13 @@
 //! What must stay true: one thread owns all sockets; nothing of it is on the way of a packet of the TUN device.
 
 pub mod connection;
+pub mod directions;
 pub mod exchange;
 pub mod flow;
 pub mod socket;
 
 use crate::router::kernel::schedule;
-use connection::Directions;
+use directions::Directions;
 use exchange::{Crossing, Exchange};
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;

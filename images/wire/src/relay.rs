@@ -268,6 +268,15 @@ pub struct StreamStatus {
     pub mismatched: u64,
     /// Portions of bytes delivered.
     pub portions: u64,
+    /// Sum over these of (written - due), waiting for a receiver or a thaw not counted.
+    #[serde(default)]
+    pub lateness_sum_ns: u64,
+    /// Largest lateness.
+    #[serde(default)]
+    pub lateness_max_ns: u64,
+    /// Portions that were more than 1 ms late: if they are many, the relay is overloaded and its delay not true.
+    #[serde(default)]
+    pub late: u64,
     /// TCP_NODELAY of the near legs as read back from the last accepted connection's socket.
     pub nodelay_near: Option<bool>,
     /// The same of its far leg.

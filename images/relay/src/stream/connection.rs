@@ -5,6 +5,7 @@
 //! connection still gets its answer; nothing is read beyond the bound of a flow; once a cut has destroyed bytes, the
 //! connection passes nothing more in that direction, ever, because there would be a hole in the stream.
 
+use super::directions::{Directions, Side, nodelay_on};
 use super::flow::{Due, Flow, Parcel};
 use super::socket::{self, NodelayError};
 use crate::router::kernel::now_ns;
@@ -12,73 +13,12 @@ use rustix::event::epoll::EventFlags;
 use socket2::Socket;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddrV4};
-use wire::{CutKind, Mirror, Nodelay, StreamSettings};
+use wire::{CutKind, Nodelay, StreamSettings};
 
 /// Bytes held per direction above which nothing more is read: as much as a socket buffer takes at most.
 const HOLD_BYTES: usize = 4 << 20;
-
-/// Both directions of a link, as its connections see them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Directions {
-    /// From those who dial.
-    pub out: Mirror,
-    /// To them.
-    pub back: Mirror,
-}
-
-impl Directions {
-    /// The direction in which `side` is reached.
-    pub fn toward(&self, side: Side) -> &Mirror {
-        match side {
-            Side::Near => &self.back,
-            Side::Far => &self.out,
-        }
-    }
-
-    /// How connections are ended and refused, if they are: a reset beats a close.
-    pub fn refusal(&self) -> Option<CutKind> {
-        let cuts = [self.out.cut, self.back.cut];
-        [CutKind::Reset, CutKind::Close]
-            .into_iter()
-            .find(|kind| cuts.contains(&Some(*kind)))
-    }
-
-    /// Whether a direction destroys all in silence, so that nobody who dials is heard.
-    pub fn is_silent(&self) -> bool {
-        [self.out.cut, self.back.cut].contains(&Some(CutKind::Drop))
-    }
-}
-
-/// One end of a terminated connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
-    /// The node that dialled.
-    Near,
-    /// The node that was dialled.
-    Far,
-}
-
-impl Side {
-    /// Both.
-    pub const BOTH: [Self; 2] = [Self::Near, Self::Far];
-
-    fn other(self) -> Self {
-        match self {
-            Self::Near => Self::Far,
-            Self::Far => Self::Near,
-        }
-    }
-}
-
-/// Whether TCP_NODELAY is to be on at a leg.
-pub fn nodelay_on(nodelay: Nodelay, side: Side) -> bool {
-    match nodelay {
-        Nodelay::On => true,
-        Nodelay::Off => false,
-        Nodelay::NearLeg => side == Side::Near,
-        Nodelay::FarLeg => side == Side::Far,
-    }
-}
+/// A portion that leaves so long after it was due is late.
+const LATE_NS: u64 = 1_000_000;
 
 /// The far leg's dial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,6 +60,10 @@ struct Leg {
     full: bool,
     /// A cut destroyed what was on its way to it.
     cut_off: bool,
+    /// A freeze holds up what is on its way to it.
+    held_up: bool,
+    /// Since when it can take something: what was due before could not leave.
+    ready_ns: u64,
     /// What the loop waits for.
     watched: Option<EventFlags>,
 }
@@ -135,8 +79,34 @@ impl Leg {
             mourned: false,
             full: false,
             cut_off: false,
+            held_up: false,
+            ready_ns: 0,
             watched: None,
         }
+    }
+}
+
+/// What was done of what was due.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Done {
+    /// Portions that have left whole.
+    pub portions: u64,
+    /// Sum of their lateness.
+    pub lateness_sum_ns: u64,
+    /// Largest lateness.
+    pub lateness_max_ns: u64,
+    /// Portions more than [`LATE_NS`] late.
+    pub late: u64,
+    /// The far end could not be dialled.
+    pub failed: bool,
+}
+
+impl Done {
+    fn add(&mut self, lateness_ns: u64) {
+        self.portions += 1;
+        self.lateness_sum_ns += lateness_ns;
+        self.lateness_max_ns = self.lateness_max_ns.max(lateness_ns);
+        self.late += u64::from(lateness_ns > LATE_NS);
     }
 }
 
@@ -263,7 +233,8 @@ impl Connection {
 
     /// A leg's buffer has room again, or its dial has come to an end. Returns whether the far end was not reached.
     pub fn take(&mut self, side: Side, directions: &Directions) -> bool {
-        self.leg_mut(side).full = false;
+        let leg = self.leg_mut(side);
+        (leg.full, leg.ready_ns) = (false, now_ns());
         if side == Side::Near || self.dial != Dial::Going {
             return false;
         }
@@ -286,23 +257,32 @@ impl Connection {
         self.mourn(Side::Far, directions);
     }
 
-    /// Do all that is due. Returns the portions that have left whole, and whether the far end could not be dialled.
-    pub fn deliver(&mut self, directions: &Directions) -> Result<(u64, bool), Ending> {
-        let failed = self.dial_if_due(directions)?;
-        let mut portions = 0;
+    /// Do all that is due.
+    pub fn deliver(&mut self, directions: &Directions) -> Result<Done, Ending> {
+        let mut done = Done {
+            failed: self.dial_if_due(directions)?,
+            ..Done::default()
+        };
         for side in Side::BOTH {
-            if directions.toward(side).frozen {
+            let frozen = directions.toward(side).frozen;
+            let leg = self.leg_mut(side);
+            if leg.held_up && !frozen {
+                leg.ready_ns = now_ns();
+            }
+            leg.held_up = frozen;
+            if frozen {
                 continue;
             }
-            portions += self.deliver_to(side)?;
-            if self.leg(side).broken && self.leg(side).heard_out && !self.leg(side).mourned {
+            self.deliver_to(side, &mut done)?;
+            let leg = self.leg(side);
+            if leg.broken && leg.heard_out {
                 self.mourn(side, directions);
             }
         }
         if self.near.told_out && self.far.told_out && self.near.heard_out && self.far.heard_out && self.is_empty() {
             return Err(Ending::Ended);
         }
-        Ok((portions, failed))
+        Ok(done)
     }
 
     fn is_empty(&self) -> bool {
@@ -330,17 +310,18 @@ impl Connection {
         Ok(false)
     }
 
-    fn deliver_to(&mut self, side: Side) -> Result<u64, Ending> {
+    fn deliver_to(&mut self, side: Side, done: &mut Done) -> Result<(), Ending> {
         let made = side == Side::Near || self.dial == Dial::Made;
         let leg = self.leg_mut(side);
-        let mut portions = 0;
         while made && !leg.full {
             // The clock is read again after each write, which may have taken long.
             let now = now_ns();
-            let (bytes, portion) = match leg.coming.due(now) {
-                None => break,
-                Some(Due::Reset) => return Err(Ending::Reset),
-                Some(Due::End) => {
+            let Some((due, due_ns)) = leg.coming.due(now) else {
+                break;
+            };
+            let (bytes, portion) = match due {
+                Due::Reset => return Err(Ending::Reset),
+                Due::End => {
                     leg.told_out = true;
                     // It fails if the peer is gone, of which there will be word.
                     if let Some(socket) = &leg.socket {
@@ -348,8 +329,8 @@ impl Connection {
                     }
                     (0, false)
                 }
-                Some(Due::Bytes(bytes)) if leg.told_out => (bytes.len(), false),
-                Some(Due::Bytes(bytes)) => match write(leg.socket.as_mut(), bytes) {
+                Due::Bytes(bytes) if leg.told_out => (bytes.len(), false),
+                Due::Bytes(bytes) => match write(leg.socket.as_mut(), bytes) {
                     Ok(length) => (length, true),
                     Err(error) if error.kind() == ErrorKind::WouldBlock => {
                         leg.full = true;
@@ -363,9 +344,11 @@ impl Connection {
                     }
                 },
             };
-            portions += u64::from(leg.coming.sent(bytes, now) && portion);
+            if leg.coming.sent(bytes, now) && portion {
+                done.add(now.saturating_sub(due_ns.max(leg.ready_ns)));
+            }
         }
-        Ok(portions)
+        Ok(())
     }
 
     /// When the next thing is due, unless it cannot be done before something else happens.

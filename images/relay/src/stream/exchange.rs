@@ -5,7 +5,8 @@
 //! epoll may be late by a thousandth of itself. What must stay true: whatever woke the loop, all that is due is done
 //! before it sleeps. A failure of the loop itself ends the relay, and the routes then drop everything.
 
-use super::connection::{Connection, Directions, Ending, Side, Watch};
+use super::connection::{Connection, Ending, Watch};
+use super::directions::{Directions, Side};
 use super::socket::{self, Network, NodelayError};
 use super::{Order, Request};
 use crate::router::kernel::now_ns;
@@ -358,9 +359,12 @@ impl Exchange {
             self.status.nodelay_far = connection.nodelay_far;
         }
         match delivered {
-            Ok((portions, failed)) => {
-                self.status.portions += portions;
-                self.status.failed += u64::from(failed);
+            Ok(done) => {
+                self.status.portions += done.portions;
+                self.status.lateness_sum_ns += done.lateness_sum_ns;
+                self.status.lateness_max_ns = self.status.lateness_max_ns.max(done.lateness_max_ns);
+                self.status.late += done.late;
+                self.status.failed += u64::from(done.failed);
                 self.watch(id)
             }
             Err(ending) => {

@@ -81,16 +81,15 @@ impl Flow {
         Some(begin_ns.saturating_add(first.delay_ns))
     }
 
-    /// The first parcel, if it is due at `now_ns`; of a portion only what has not left yet.
-    pub fn due(&self, now_ns: u64) -> Option<Due<'_>> {
-        if self.next_due_ns()? > now_ns {
-            return None;
-        }
-        Some(match &self.held.front()?.parcel {
+    /// The first parcel, if it is due at `now_ns`, and since when; of a portion only what has not left yet.
+    pub fn due(&self, now_ns: u64) -> Option<(Due<'_>, u64)> {
+        let due_ns = self.next_due_ns().filter(|due_ns| *due_ns <= now_ns)?;
+        let due = match &self.held.front()?.parcel {
             Parcel::Bytes(bytes) => Due::Bytes(&bytes[self.sent..]),
             Parcel::End => Due::End,
             Parcel::Reset => Due::Reset,
-        })
+        };
+        Some((due, due_ns))
     }
 
     /// So many bytes of the first parcel have left at `now_ns`; returns whether it has left whole. What is no portion

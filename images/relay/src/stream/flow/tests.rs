@@ -9,7 +9,8 @@ fn bytes(text: &str) -> Parcel {
 fn departures(flow: &mut Flow, until: u64) -> Vec<(u64, String)> {
     let mut seen = Vec::new();
     for now in 0..=until {
-        while let Some(due) = flow.due(now) {
+        while let Some((due, due_ns)) = flow.due(now) {
+            assert!(due_ns <= now);
             let (length, shown) = match due {
                 Due::Bytes(bytes) => (bytes.len(), String::from_utf8(bytes.to_vec()).unwrap()),
                 Due::End => (0, "end".to_owned()),
@@ -90,9 +91,9 @@ fn what_the_socket_did_not_take_stays_first() {
     flow.push(0, 0, bytes("hello"));
     flow.push(0, 0, bytes("!"));
     assert!(!flow.sent(2, 0));
-    assert_eq!(flow.due(0), Some(Due::Bytes(b"llo")));
+    assert_eq!(flow.due(0), Some((Due::Bytes(b"llo"), 0)));
     assert!(flow.sent(3, 7));
-    assert_eq!(flow.due(7), Some(Due::Bytes(b"!")));
+    assert_eq!(flow.due(7), Some((Due::Bytes(b"!"), 0)));
 }
 
 #[test]
@@ -153,7 +154,7 @@ fn never_early_never_reordered_never_lost_whatever_the_delays() {
                 earliest.extend(portion.iter().map(|_| now + delay));
                 sent.extend_from_slice(&portion);
                 flow.push(now, delay, Parcel::Bytes(portion.into()));
-            } else if let Some(Due::Bytes(due)) = flow.due(now) {
+            } else if let Some((Due::Bytes(due), _)) = flow.due(now) {
                 let taken = usize::try_from(random(due.len() as u64 + 1)).unwrap();
                 let from = seen.len();
                 seen.extend_from_slice(&due[..taken]);

@@ -2,12 +2,14 @@
 
 use super::super::lab::Lab;
 use super::super::{MS, wait_until};
-use super::{PORT, accept, connected, counters, dial, lab, listener, mirror, node, ping_pongs, read_exactly};
+use super::{
+    PORT, accept, connected, counters, dial, lab, listener, mirror, node, ping_pongs, read_exactly, shortest_flight,
+};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
-use wire::{CutKind, Mirror, Nodelay, RelayOrder, StreamOrder};
+use wire::{CutKind, Defect, Mirror, Nodelay, RelayOrder, StreamOrder};
 
 const DELAY: u64 = 20 * MS;
 
@@ -205,4 +207,50 @@ fn a_close_after_a_drop_ends_what_the_drop_had_left() {
     assert!(end_of(&mut near).is_err() || begin.elapsed() < Duration::from_secs(5));
     assert_ne!(end_of(&mut far), Err(ErrorKind::WouldBlock));
     assert_eq!(counters(&mut lab, 0).open, 0);
+}
+
+#[test]
+fn a_defect_on_purpose_is_felt_and_not_shown() {
+    let Some(mut lab) = pipelined() else { return };
+    let (mut near, mut far) = connected(&lab);
+    let mut spoil = |lab: &mut Lab, defect| {
+        let to = "dc2".into();
+        let link = lab.relays[0].obey(RelayOrder::Sabotage { to, defect }).links.remove(0);
+        assert_eq!((link.conditions.delay_ns, link.cut), (DELAY, None));
+        let flight = shortest_flight(&mut near, &mut far, 5);
+        assert!(shortest_flight(&mut far, &mut near, 5) >= Duration::from_nanos(DELAY));
+        flight
+    };
+    let extra = Defect::ExtraDelay { delay_ns: 30 * MS };
+    assert!(spoil(&mut lab, Some(extra)) >= Duration::from_millis(50));
+    assert!(spoil(&mut lab, Some(Defect::NoDelay)) < Duration::from_millis(20));
+    assert!(spoil(&mut lab, None) >= Duration::from_millis(20));
+    lab.relays[0].obey(RelayOrder::Sabotage {
+        to: "dc2".into(),
+        defect: Some(Defect::LeakyCut),
+    });
+    cut_out(&mut lab, CutKind::Drop);
+    shortest_flight(&mut near, &mut far, 1);
+}
+
+#[test]
+fn a_receiver_or_a_freeze_that_holds_bytes_up_makes_no_lateness() {
+    let Some(mut lab) = pipelined() else { return };
+    let (mut near, mut far) = connected(&lab);
+    let to = || "dc2".to_owned();
+    lab.relays[0].obey(RelayOrder::Freeze { to: to() });
+    near.write_all(b"late").unwrap();
+    thread::sleep(Duration::from_millis(300));
+    lab.relays[0].obey(RelayOrder::Thaw { to: to() });
+    read_exactly(&mut far, 4);
+    // More than the receiver's buffers take while it does not read.
+    let bytes = vec![7; 24 << 20];
+    let sent = bytes.len();
+    let sender = thread::spawn(move || near.write_all(&bytes).map(|()| near));
+    thread::sleep(Duration::from_millis(500));
+    read_exactly(&mut far, sent);
+    sender.join().unwrap().unwrap();
+    let seen = counters(&mut lab, 0);
+    assert!(seen.lateness_max_ns < 200 * MS, "{seen:?}");
+    assert!(seen.lateness_sum_ns > 0 && seen.late <= seen.portions, "{seen:?}");
 }

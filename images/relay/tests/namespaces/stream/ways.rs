@@ -3,8 +3,9 @@
 use super::super::lab::{Lab, Relay, config, node, set};
 use super::super::{MS, assert_silent, connect, pair, shortest_round_trip};
 use super::{PORT, accept, connected, counters, dial, lab, listener, ping_pongs, shortest_flight, stream};
+use relay::stream::socket::{self, Network};
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::time::Duration;
 use wire::{Conditions, CutKind, Jitter, JitterShape, Mirror, Nodelay, Path, RelayOrder, StreamOrder, StreamSettings};
 
@@ -223,4 +224,54 @@ fn what_stream_mode_cannot_do_is_refused_and_said_so() {
     assert!(refusal(relay, &away).contains("needs stream mode"));
     relay.obey(RelayOrder::Heal { to: "dc2".into() });
     relay.obey(away);
+}
+
+#[test]
+fn one_node_dials_two_ports_from_one_of_its_own() {
+    let Some(lab) = lab(0, 0, StreamOrder::Pipelined, Nodelay::On) else {
+        return;
+    };
+    let from = SocketAddr::from((node(1), 45_000));
+    let listeners = [PORT, 7007].map(|port| lab.at_node(2, || TcpListener::bind((node(2), port)).unwrap()));
+    let dialled = listeners.map(|listener| {
+        let near = lab.at_node(1, || {
+            let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+            socket.set_reuse_address(true).unwrap();
+            socket.bind(&from.into()).unwrap();
+            socket.connect(&listener.local_addr().unwrap().into()).unwrap();
+            TcpStream::from(socket)
+        });
+        (near, accept(&listener))
+    });
+    for (mut near, mut far) in dialled {
+        assert_eq!(far.peer_addr().unwrap(), from);
+        ping_pongs(&mut near, &mut far, 1);
+    }
+}
+
+#[test]
+fn a_port_that_is_taken_is_replaced_and_a_listener_hears_only_the_networks_it_attends_to() {
+    let Some(lab) = lab(0, 0, StreamOrder::Pipelined, Nodelay::On) else {
+        return;
+    };
+    let local = |host: u8| Ipv4Addr::new(127, 0, 0, host);
+    let one = |host| Network::new(local(host), 32);
+    lab.at_node(1, || {
+        let listener = socket::listen(7100, &[one(2), one(3)]).unwrap();
+        let dial = |host| TcpStream::connect_timeout(&(local(host), 7100).into(), Duration::from_millis(100));
+        assert!(dial(2).is_ok() && dial(3).is_ok());
+        assert_eq!(dial(4).unwrap_err().kind(), ErrorKind::TimedOut);
+        socket::attend_to(&listener, &[one(4)]).unwrap();
+        assert!(dial(4).is_ok());
+        assert_eq!(dial(2).unwrap_err().kind(), ErrorKind::TimedOut);
+
+        let taken = TcpListener::bind((local(9), 0)).unwrap();
+        let Ok(SocketAddr::V4(from)) = taken.local_addr() else {
+            unreachable!()
+        };
+        let dialled = socket::dial(from, SocketAddrV4::new(local(4), 7100), false).unwrap();
+        let seen = dialled.local_addr().unwrap().as_socket_ipv4().unwrap();
+        assert_eq!(seen.ip(), from.ip());
+        assert_ne!(seen.port(), from.port());
+    });
 }
