@@ -4,12 +4,15 @@
 //! A block leaves the lab as it found it, checked, or says that it consumed it. That holds when it fails or is stopped too:
 //! links are healed, delays and settings put back, replicas attached again. One file per block below.
 
+mod calibration;
 mod cast;
 mod far_cache;
 mod found;
 mod lost_writes;
+mod nodelay;
 mod price_of_wait;
 mod scene;
+mod serialising;
 mod visibility_lag;
 mod wait_and_distance;
 mod waits;
@@ -25,6 +28,7 @@ use crate::stop::{Signal, Stop};
 use found::AsFound;
 use scene::{Scene, Watch};
 use std::time::{Duration, Instant};
+use wire::Path;
 
 /// A numbered experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,6 +43,12 @@ pub enum Block {
     FarCache,
     /// 10: how does the price of WAIT grow with distance?
     WaitAndDistance,
+    /// 11: what does a relay that terminates TCP cost, and does TCP_NODELAY on it matter?
+    Nodelay,
+    /// 13: what does a link cost that delays one portion after the other?
+    Serialising,
+    /// 14: is the link as long as it was asked to be?
+    Calibration,
 }
 
 /// A topology that comes with the program.
@@ -152,12 +162,15 @@ pub enum BlockError {
 
 impl Block {
     /// All that exist, in the order of their numbers.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 8] = [
         Self::VisibilityLag,
         Self::LostWrites,
         Self::PriceOfWait,
         Self::FarCache,
         Self::WaitAndDistance,
+        Self::Nodelay,
+        Self::Serialising,
+        Self::Calibration,
     ];
 
     /// Number, as in the record.
@@ -169,6 +182,9 @@ impl Block {
             Self::PriceOfWait => 3,
             Self::FarCache => 7,
             Self::WaitAndDistance => 10,
+            Self::Nodelay => 11,
+            Self::Serialising => 13,
+            Self::Calibration => 14,
         }
     }
 
@@ -193,6 +209,9 @@ impl Block {
             Self::PriceOfWait => price_of_wait::method(),
             Self::FarCache => far_cache::method(),
             Self::WaitAndDistance => wait_and_distance::method(),
+            Self::Nodelay => nodelay::method(),
+            Self::Serialising => serialising::method(),
+            Self::Calibration => calibration::method(),
         }
     }
 
@@ -203,7 +222,8 @@ impl Block {
             Self::LostWrites => lost_writes::keys(),
             Self::PriceOfWait => price_of_wait::keys(),
             Self::FarCache => far_cache::keys(),
-            Self::WaitAndDistance => waits::keys(),
+            Self::WaitAndDistance | Self::Nodelay | Self::Serialising => waits::keys(),
+            Self::Calibration => Vec::new(),
         }
     }
 
@@ -211,9 +231,14 @@ impl Block {
     #[must_use]
     pub fn topology(self) -> BuiltIn {
         match self {
-            Self::VisibilityLag | Self::LostWrites | Self::PriceOfWait | Self::FarCache | Self::WaitAndDistance => {
-                TWO_DC
-            }
+            Self::VisibilityLag
+            | Self::LostWrites
+            | Self::PriceOfWait
+            | Self::FarCache
+            | Self::WaitAndDistance
+            | Self::Nodelay
+            | Self::Serialising
+            | Self::Calibration => TWO_DC,
         }
     }
 
@@ -227,7 +252,7 @@ impl Block {
                 near: true,
                 database: false,
             },
-            Self::LostWrites | Self::WaitAndDistance => Needs {
+            Self::LostWrites | Self::WaitAndDistance | Self::Nodelay | Self::Serialising | Self::Calibration => Needs {
                 near: false,
                 database: false,
             },
@@ -381,12 +406,20 @@ async fn body(
 }
 
 async fn measure(block: Block, scene: &mut Scene<'_>, found: &AsFound) -> Result<(), BlockError> {
+    if found.path != Path::Tun {
+        // What stream mode makes of a connection is the question of blocks 11, 13 and 14, which choose their own way.
+        let replicas = scene.cast.replicas();
+        scene.take_path(Path::Tun, &replicas).await?;
+    }
     match block {
         Block::VisibilityLag => visibility_lag::measure(scene, found).await,
         Block::LostWrites => lost_writes::measure(scene, found).await,
         Block::PriceOfWait => price_of_wait::measure(scene, found).await,
         Block::FarCache => far_cache::measure(scene, found).await,
         Block::WaitAndDistance => wait_and_distance::measure(scene, found).await,
+        Block::Nodelay => nodelay::measure(scene).await,
+        Block::Serialising => serialising::measure(scene).await,
+        Block::Calibration => calibration::measure(scene).await,
     }
 }
 

@@ -2,11 +2,14 @@
 //!
 //! One file per block below. A step that is missing from the history makes claims inconclusive, never held.
 
+pub mod calibration;
 pub mod card;
 mod far_cache;
 mod lost_writes;
+pub mod nodelay;
 mod price_of_wait;
 pub mod row;
+pub mod serialising;
 #[cfg(test)]
 mod synthetic;
 mod trust;
@@ -126,6 +129,9 @@ fn measured(history: &History, block: BlockNumber) -> BlockFindings {
         3 => price_of_wait::judge(&rows),
         7 => far_cache::judge(&rows),
         10 => wait_and_distance::judge(&rows),
+        11 => nodelay::judge(&rows),
+        13 => serialising::judge(&rows),
+        14 => calibration::judge(&rows),
         _ => Judged::default(),
     };
     let assessed = trust::of(&rows);

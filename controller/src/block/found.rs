@@ -1,4 +1,4 @@
-//! The lab as a block found it, and putting it back: link conditions, settings, who replicates from whom.
+//! The lab as a block found it, and putting it back: link conditions, the way of packets, settings, who replicates from whom.
 //! Keys are the user's own but for those of the block, which must be gone.
 //!
 //! Putting back does only what differs, so it can follow a block that cleaned up after itself, one that failed and one
@@ -9,6 +9,7 @@ use super::cast::Part;
 use super::scene::{SETTLE, Scene};
 use crate::lab::LinkSeen;
 use std::net::Ipv4Addr;
+use wire::Path;
 
 /// Settings that blocks touch. A first synchronisation waits 5 s for more replicas unless told otherwise
 /// (`repl-diskless-sync-delay`); a watch needs `notify-keyspace-events`.
@@ -19,6 +20,8 @@ const SETTINGS: [&str; 2] = ["notify-keyspace-events", "repl-diskless-sync-delay
 pub struct AsFound {
     /// One-way delay of the link outward and back, nanoseconds.
     pub delays_ns: [u64; 2],
+    /// The way of packets.
+    pub path: Path,
     servers: Vec<ServerFound>,
 }
 
@@ -64,6 +67,8 @@ impl AsFound {
         }
         Ok(Self {
             delays_ns: links.each_ref().map(|link| link.status.conditions.delay_ns),
+            // A lab has one.
+            path: links[0].path,
             servers,
         })
     }
@@ -84,6 +89,12 @@ impl AsFound {
     /// Puts the link and the replicas back, so that the block can remove what it wrote.
     pub async fn put_topology_back(&self, scene: &mut Scene<'_>) -> Result<(), BlockError> {
         self.put_link_back(scene).await?;
+        if scene.links().await?.iter().any(|link| link.path != self.path) {
+            for replica in scene.cast.replicas() {
+                scene.promote(replica).await?;
+            }
+            scene.set_path(self.path).await?;
+        }
         for server in &self.servers {
             if scene.replication(&server.part).await?.upstream != server.upstream {
                 match server.upstream {
@@ -156,6 +167,9 @@ impl AsFound {
 
     fn differences(&self, now: &Self) -> Vec<String> {
         let mut found = Vec::new();
+        if self.path != now.path {
+            found.push(format!("path {:?} instead of {:?}", now.path, self.path));
+        }
         if self.delays_ns != now.delays_ns {
             found.push(format!("delays {:?} ns instead of {:?}", now.delays_ns, self.delays_ns));
         }

@@ -5,6 +5,7 @@
 
 mod calibrate;
 mod link;
+mod path;
 mod servers;
 mod watch;
 
@@ -32,9 +33,9 @@ pub const SETTLE: Duration = Duration::from_secs(30);
 
 /// What a series is about.
 #[derive(Debug, Clone)]
-pub struct Heading {
+pub struct Heading<'a> {
     /// Row of the table, without the distance.
-    pub row: &'static str,
+    pub row: &'a str,
     /// What was timed.
     pub what: &'static str,
     /// From where to where.
@@ -98,7 +99,7 @@ impl<'a> Scene<'a> {
     }
 
     /// Records timed operations.
-    pub fn series(&mut self, heading: Heading, measured: Samples) -> Result<(), BlockError> {
+    pub fn series(&mut self, heading: Heading<'_>, measured: Samples) -> Result<(), BlockError> {
         self.write(What::Series(Series {
             block: self.block,
             row: row::at(heading.row, heading.delay_ns),

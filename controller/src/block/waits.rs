@@ -6,7 +6,9 @@ use super::BlockError;
 use super::found::AsFound;
 use super::scene::{Heading, REPLY, Scene, in_words};
 use crate::findings::row;
-use crate::probe::nanoseconds;
+use crate::names::DatacenterName;
+use crate::probe::{Samples, nanoseconds};
+use futures_util::future::try_join_all;
 use std::time::Duration;
 use wire::{Load, Operation, Pace};
 
@@ -23,7 +25,7 @@ pub const SETS: (u32, u32) = (50, 200);
 pub const WARMUP: u32 = 3;
 /// WAIT's own limit where it is expected to succeed.
 const LIMIT_MS: u64 = 5000;
-/// Pause between the round trips of the link beside the WAITs: about as many as those.
+/// Pause between the round trips of the link beside a series: about as many as its operations.
 const BESIDE_PAUSE: Duration = Duration::from_millis(1);
 
 /// A series of SET + WAIT.
@@ -65,17 +67,44 @@ impl Waits {
 
     /// SETs, each followed by WAIT after its reply and timed with it.
     pub async fn timed(self, scene: &mut Scene<'_>, row: &'static str, delay_ns: u64) -> Result<(), BlockError> {
-        let operation = Operation::SetWait {
-            key: self.key.to_owned(),
-            keys: KEYS,
-            value_bytes: VALUE_BYTES,
-            replicas: self.replicas,
-            wait_timeout_ms: self.limit_ms,
-        };
-        let beside = self.crosses_link.then_some((self.count, BESIDE_PAUSE));
-        let counts = (self.warmup, self.count);
-        timed(scene, (row, "set_wait"), delay_ns, operation, counts, beside).await
+        let beside = self.crosses_link.then_some(self.count);
+        let series = self.series(scene, row);
+        at_once(scene, delay_ns, vec![series], beside).await
     }
+
+    /// The same as a series among others.
+    pub fn series<'a>(self, scene: &Scene<'a>, row: &'static str) -> Series<'a> {
+        Series {
+            row,
+            what: "set_wait",
+            from: &scene.cast.home,
+            operation: Operation::SetWait {
+                key: self.key.to_owned(),
+                keys: KEYS,
+                value_bytes: VALUE_BYTES,
+                replicas: self.replicas,
+                wait_timeout_ms: self.limit_ms,
+            },
+            warmup: self.warmup,
+            count: self.count,
+        }
+    }
+}
+
+/// The same operation on the primary again and again, over one connection.
+pub struct Series<'a> {
+    /// Row of the table, without the distance.
+    pub row: &'static str,
+    /// What is timed.
+    pub what: &'static str,
+    /// Whose probe.
+    pub from: &'a DatacenterName,
+    /// The operation.
+    pub operation: Operation,
+    /// Operations before the counted ones.
+    pub warmup: u32,
+    /// Operations counted.
+    pub count: u32,
 }
 
 /// Every key that a series with this prefix writes.
@@ -88,6 +117,15 @@ pub fn keys() -> Vec<String> {
     keys_of(KEY).collect()
 }
 
+/// GET of what the SETs wrote.
+pub fn read() -> Operation {
+    Operation::Get {
+        key: KEY.to_owned(),
+        keys: KEYS,
+        stride: 1,
+    }
+}
+
 /// Leaves only the far replica attached, and sees that.
 pub async fn far_only(scene: &mut Scene<'_>) -> Result<(), BlockError> {
     let cast = scene.cast;
@@ -97,16 +135,6 @@ pub async fn far_only(scene: &mut Scene<'_>) -> Result<(), BlockError> {
     }
     scene.in_sync(&[&cast.far]).await?;
     Ok(())
-}
-
-/// Plain SETs.
-pub async fn sets(scene: &mut Scene<'_>, row: &'static str, delay_ns: u64) -> Result<(), BlockError> {
-    let operation = Operation::Set {
-        key: KEY.to_owned(),
-        keys: KEYS,
-        value_bytes: VALUE_BYTES,
-    };
-    timed(scene, (row, "set"), delay_ns, operation, SETS, None).await
 }
 
 /// Plain SETs, and SETs with WAIT 1, with the link this long; the link's own round trips before, beside and after.
@@ -124,40 +152,67 @@ pub async fn at_distance(
     scene.round_trips(delay_ns).await
 }
 
-async fn timed(
-    scene: &mut Scene<'_>,
-    (row, what): (&'static str, &'static str),
-    delay_ns: u64,
-    operation: Operation,
-    (warmup, count): (u32, u32),
-    beside: Option<(u32, Duration)>,
-) -> Result<(), BlockError> {
-    let cast = scene.cast;
-    let load = Load {
-        target: cast.primary.target,
-        operation,
-        connections: 1,
+/// Plain SETs.
+pub async fn sets(scene: &mut Scene<'_>, row: &'static str, delay_ns: u64) -> Result<(), BlockError> {
+    let (warmup, count) = SETS;
+    let series = Series {
+        row,
+        what: "set",
+        from: &scene.cast.home,
+        operation: Operation::Set {
+            key: KEY.to_owned(),
+            keys: KEYS,
+            value_bytes: VALUE_BYTES,
+        },
         warmup,
         count,
-        for_ns: None,
-        pace: PACE,
-        timeout_ns: nanoseconds(REPLY),
     };
+    at_once(scene, delay_ns, vec![series], None).await
+}
+
+/// Several series at once, and with `beside` so many round trips of the link itself beside them.
+pub async fn at_once(
+    scene: &mut Scene<'_>,
+    delay_ns: u64,
+    series: Vec<Series<'_>>,
+    beside: Option<u32>,
+) -> Result<(), BlockError> {
     let measured = match beside {
-        Some(beside) => {
+        Some(count) => {
+            let beside = (count, BESIDE_PAUSE);
             scene
-                .round_trips_beside(delay_ns, beside, async |scene| scene.load(&cast.home, load).await)
+                .round_trips_beside(delay_ns, beside, async |scene| loads(scene, &series).await)
                 .await?
         }
-        None => scene.load(&cast.home, load).await?,
+        None => loads(scene, &series).await?,
     };
-    let heading = Heading {
-        row,
-        what,
-        path: format!("{} probe -> {}", cast.home, cast.primary.shown()),
-        delay_ns: Some(delay_ns),
-        warmup,
-        pace: in_words(PACE),
-    };
-    scene.series(heading, measured)
+    for (series, measured) in series.iter().zip(measured) {
+        let heading = Heading {
+            row: series.row,
+            what: series.what,
+            path: format!("{} probe -> {}", series.from, scene.cast.primary.shown()),
+            delay_ns: Some(delay_ns),
+            warmup: series.warmup,
+            pace: in_words(PACE),
+        };
+        scene.series(heading, measured)?;
+    }
+    Ok(())
+}
+
+async fn loads(scene: &Scene<'_>, series: &[Series<'_>]) -> Result<Vec<Samples>, BlockError> {
+    let loads = series.iter().map(|series| {
+        let load = Load {
+            target: scene.cast.primary.target,
+            operation: series.operation.clone(),
+            connections: 1,
+            warmup: series.warmup,
+            count: series.count,
+            for_ns: None,
+            pace: PACE,
+            timeout_ns: nanoseconds(REPLY),
+        };
+        scene.load(series.from, load)
+    });
+    try_join_all(loads).await
 }

@@ -3,6 +3,7 @@
 //! What is missing is kept as missing, with its name, so that a claim about it can say what it lacks.
 
 use crate::history::{BlockNumber, History, Series};
+use crate::stats;
 
 /// Durations of a series, in nanoseconds.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,6 +52,12 @@ impl Sampled {
             values: Some(values),
             failed,
         }
+    }
+
+    /// Median of the durations, if there are any.
+    #[must_use]
+    pub fn median(&self) -> Option<f64> {
+        stats::median(self.values.as_deref()?)
     }
 }
 

@@ -16,7 +16,7 @@ pub struct Card {
     pub does_not_show: &'static str,
 }
 
-const CARDS: [Card; 5] = [
+const CARDS: [Card; 8] = [
     Card {
         number: 1,
         title: "Visibility lag",
@@ -54,6 +54,28 @@ const CARDS: [Card; 5] = [
         does_not_show: "How many round trips another command takes: block 12 counts those. That the price is one round trip follows from the slope \
              between every two distances; a ratio at a single one would not tell it from a constant part (block 11 shows such a one). Nothing is said \
              about load, several clients, or a link that loses packets.",
+    },
+    Card {
+        number: 11,
+        title: "What a relay's sockets cost",
+        question: "What does a relay that terminates TCP cost at zero delay, and does TCP_NODELAY on its sockets matter?",
+        does_not_show: "What TCP_NODELAY does in your servers and clients: those of Redis, Valkey and the probe set it themselves; it is the relay's that is \
+             varied. The 40 ms are Linux's delayed acknowledgement; another kernel has another figure. Throughput is not measured.",
+    },
+    Card {
+        number: 13,
+        title: "Serialising against pipelined",
+        question: "What does a link cost that delays one portion after the other, and would it be noticed?",
+        does_not_show: "A real link: a wire is pipelined, and what serialises is a defect of an instrument that delays between receiving and sending in one \
+             thread. It is here so that its picture is known. Nothing is said about a link that is slow because its rate is low.",
+    },
+    Card {
+        number: 14,
+        title: "Calibration",
+        question: "Is the link as long as it was asked to be, in each direction and in each mode?",
+        does_not_show: "That the link stays so while something else is measured: calibration and watch of each block say that. How it behaves under \
+             bulk traffic, or with jitter, loss or a rate. In stream mode only what goes through a terminated connection is delayed by the sockets; \
+             datagrams are packets there too.",
     },
 ];
 

@@ -6,7 +6,6 @@ use super::Judged;
 use super::row::{self, Rows, table};
 use super::waits::{self, FAR};
 use crate::claim::{Bound, Claim, Finding, Sampled, slope};
-use crate::stats;
 
 const COLUMNS: [&str; 7] = [
     "one way",
@@ -66,7 +65,7 @@ fn lines(rows: &Rows<'_>, distances: &[u64]) -> Vec<Vec<String>> {
         let sets = rows.sampled(FAR, "set", Some(delay_ns));
         let waits = rows.sampled(FAR, "set_wait", Some(delay_ns));
         let trips = rows.round_trips(delay_ns);
-        let here = median(&waits).zip(median(&trips));
+        let here = waits.median().zip(trips.median());
         lines.push(vec![
             row::time(delay_ns),
             row::median(&trips),
@@ -84,10 +83,6 @@ fn lines(rows: &Rows<'_>, distances: &[u64]) -> Vec<Vec<String>> {
 /// Growth of the first from one row to the next for each unit by which the second grows.
 fn growth(((wait_above, trip_above), (wait, trip)): ((f64, f64), (f64, f64))) -> String {
     format!("{:.2}", (wait - wait_above) / (trip - trip_above))
-}
-
-fn median(sampled: &Sampled) -> Option<f64> {
-    stats::median(sampled.values.as_deref()?)
 }
 
 fn dash() -> String {

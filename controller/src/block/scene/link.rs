@@ -77,6 +77,21 @@ impl Scene<'_> {
         self.fault(format!("set {} delay={}", self.cast.link(), row::time(delay_ns)))
     }
 
+    /// Gives each direction of the link its own delay, outward first.
+    pub async fn set_delays(&mut self, [outward_ns, back_ns]: [u64; 2]) -> Result<(), BlockError> {
+        let (home, away) = (&self.cast.home, &self.cast.away);
+        let (outward, back) = tokio::try_join!(
+            self.lab.set_delay(home, away, outward_ns),
+            self.lab.set_delay(away, home, back_ns)
+        )?;
+        self.link_changed(&[outward, back])?;
+        self.fault(format!(
+            "set {home}:{away} delay={}, {away}:{home} delay={}",
+            row::time(outward_ns),
+            row::time(back_ns)
+        ))
+    }
+
     /// Cuts both directions at once; what is in flight is destroyed. (Unless it is told to freeze them instead.)
     pub async fn cut(&mut self, row: &str) -> Result<(), BlockError> {
         let (home, away, link) = (&self.cast.home, &self.cast.away, self.cast.link());
