@@ -79,7 +79,11 @@ pub async fn raise(
                 plan,
             };
             match lab.play_planned().await {
-                Ok(()) => Ok(lab),
+                Ok(0) => Ok(lab),
+                Ok(links) => {
+                    progress.step(format_args!("the schedules of {links} directed links begin"));
+                    Ok(lab)
+                }
                 Err(cause) => Err(removed(&lab.engines, token, cause, progress).await),
             }
         }

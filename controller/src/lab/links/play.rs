@@ -69,11 +69,11 @@ impl Lab {
         self.change_both((one, other), |to| RelayOrder::StopPlay { to }).await
     }
 
-    /// Begins the schedules that the topology has for its links.
+    /// Begins the schedules that the topology has for its links; how many there are.
     ///
     /// # Errors
     /// A relay failed.
-    pub async fn play_planned(&self) -> Result<(), LabError> {
+    pub async fn play_planned(&self) -> Result<usize, LabError> {
         let links = self.plan.links.iter();
         let planned = links.filter_map(|link| {
             Some(Played {
@@ -86,6 +86,6 @@ impl Lab {
         if !planned.is_empty() {
             self.play(&planned).await?;
         }
-        Ok(())
+        Ok(planned.len())
     }
 }
