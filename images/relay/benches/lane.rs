@@ -37,7 +37,7 @@ fn cost_ns(bytes: usize, in_flight: u64) -> f64 {
             ..wire::Conditions::delay(in_flight)
         },
     };
-    let mut lane = Lane::new(&config, u64::MAX, 10);
+    let mut lane = Lane::new(&config, u64::MAX, 10, 1);
     let frame = segment(bytes);
     let begin = Instant::now();
     for now_ns in 0..PACKETS {

@@ -134,9 +134,6 @@ impl Desk {
 
     fn change(&mut self, order: RelayOrder) -> Result<RelayStatus, OrderError> {
         self.paths.check(&order)?;
-        if !able(&order) {
-            return Err(OrderError::Unsupported(Box::new(order)));
-        }
         let hurried = match &order {
             RelayOrder::Set { to, flush: true, .. } => Some(to.clone()),
             _ => None,
@@ -187,14 +184,6 @@ impl Desk {
             Some(stream) if stream != self.scheduling => format!("{}; stream {stream}", self.scheduling),
             _ => self.scheduling.to_owned(),
         }
-    }
-}
-
-/// Not yet: what is per packet.
-fn able(order: &RelayOrder) -> bool {
-    match order {
-        RelayOrder::Set { conditions, .. } => !conditions.per_packet() && conditions.jitter.is_none(),
-        _ => true,
     }
 }
 

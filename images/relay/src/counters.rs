@@ -68,6 +68,21 @@ impl Counters {
         *total += packets;
     }
 
+    /// A second copy was made.
+    pub fn duplicated(&mut self) {
+        self.totals.duplicated += 1;
+    }
+
+    /// A bit of a packet was flipped.
+    pub fn corrupted(&mut self) {
+        self.totals.corrupted += 1;
+    }
+
+    /// A packet is held, perhaps held back.
+    pub fn reordered(&mut self, held_back: bool) {
+        self.totals.reordered += u64::from(held_back);
+    }
+
     /// The relay sent a reset.
     pub fn reset(&mut self) {
         self.totals.resets += 1;

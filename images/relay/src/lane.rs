@@ -9,15 +9,21 @@
 //! cut began, and so that an end that doubts a reset is set right. A defect on purpose changes what happens and nothing
 //! that is counted.
 //!
+//! Where conditions are per packet, a burst is split when it arrives, and all that is counted is packets on the wire. One
+//! packet after another is measured against the MTU, lost, doubled and corrupted, and only then waits for its turn at the
+//! rate: what is lost takes no room there.
+//!
 //! A frozen lane keeps what arrives, up to its limit, and writes nothing; a cut of it destroys, and a heal leaves it
 //! frozen. What is thawed or hurried away is not late: its lateness begins with the order.
+
+mod cut;
+mod packets;
 
 use crate::counters::Counters;
 use crate::delay_line::DelayLine;
 use crate::flows::Flows;
 use crate::link::{Link, Verdict};
-use crate::packet::{Ipv4, Tcp, wire_bytes};
-use crate::reset::{RESET_LEN, Reset};
+use crate::packet::wire_bytes;
 use crate::tap::{Taken, Tap};
 use std::net::Ipv4Addr;
 use wire::{Conditions, CutKind, Defect, Fate, LinkStatus, RelayLinkConfig};
@@ -59,6 +65,8 @@ pub enum Change {
 #[derive(Debug)]
 pub struct Lane {
     link: Link,
+    /// WAN address of the far relay.
+    via: Ipv4Addr,
     line: DelayLine,
     counters: Counters,
     tap: Tap,
@@ -68,15 +76,18 @@ pub struct Lane {
     /// What passes without having arrived: made by the relay itself, or leaked by a defect.
     aside: DelayLine,
     defect: Option<Defect>,
+    /// Room for one packet of a burst.
+    one: Vec<u8>,
     header_len: usize,
 }
 
 impl Lane {
     /// An empty lane that holds at most `limit_bytes`; the first `header_len` bytes of each frame belong to the
-    /// device.
-    pub fn new(config: &RelayLinkConfig, limit_bytes: u64, header_len: usize) -> Self {
+    /// device, and `seed` is that of everything random.
+    pub fn new(config: &RelayLinkConfig, limit_bytes: u64, header_len: usize, seed: u64) -> Self {
         Self {
-            link: Link::new(config),
+            link: Link::new(config, seed),
+            via: config.via,
             line: DelayLine::new(limit_bytes, header_len),
             counters: Counters::default(),
             tap: Tap::new(header_len),
@@ -84,6 +95,7 @@ impl Lane {
             flows: Flows::default(),
             aside: DelayLine::new(limit_bytes, header_len),
             defect: None,
+            one: Vec::new(),
             header_len,
         }
     }
@@ -100,10 +112,23 @@ impl Lane {
 
     /// Take a packet that arrives at `now_ns`.
     pub fn arrive(&mut self, now_ns: u64, frame: &[u8]) {
-        let bytes = self.line.size(frame);
-        self.counters.arrived(bytes);
+        if self.link.per_packet() {
+            return self.split(now_ns, frame);
+        }
+        self.note_arrival(now_ns, frame);
+        if self.link.cut().is_some() {
+            return self.destroy(now_ns, frame);
+        }
+        self.hold(now_ns, frame);
+    }
+
+    fn note_arrival(&mut self, now_ns: u64, frame: &[u8]) {
+        self.counters.arrived(self.line.size(frame));
         self.tap.see(now_ns, Fate::Arrived, frame);
-        if self.link.cut().is_none() && !self.line.has_room(frame) {
+    }
+
+    fn hold(&mut self, now_ns: u64, frame: &[u8]) {
+        if !self.line.has_room(frame) {
             let fate = if self.link.frozen() { Fate::Frozen } else { Fate::Queue };
             return self.drop(now_ns, fate, frame);
         }
@@ -111,10 +136,15 @@ impl Lane {
         match self.link.judge(now_ns, wire_bytes(header, packet)) {
             Verdict::Cut => self.destroy(now_ns, frame),
             Verdict::Rate => self.drop(now_ns, Fate::Rate, frame),
-            Verdict::Hold { due_ns } => {
+            Verdict::Hold {
+                due_ns,
+                order,
+                held_back,
+            } => {
                 let due_ns = self.spoilt(now_ns, due_ns);
-                self.line.push(due_ns, frame).expect("it was asked for room");
+                self.line.push(due_ns, order, frame).expect("it was asked for room");
                 self.counters.held(self.line.bytes());
+                self.counters.reordered(held_back);
             }
         }
     }
@@ -184,53 +214,6 @@ impl Lane {
         }
     }
 
-    /// Destroy what is in flight, and with a reset both ends of every connection that is known.
-    fn begin_cut(&mut self, now_ns: u64, kind: CutKind) {
-        self.link.begin_cut(kind, now_ns);
-        self.link.forget_waiting();
-        self.tap.see_all(now_ns, Fate::Cut, self.line.frames());
-        if kind == CutKind::Reset {
-            for frame in self.line.frames() {
-                self.flows.note_destroyed(now_ns, behind(self.header_len, frame));
-            }
-            for reset in self.flows.reset(now_ns) {
-                self.send_reset(now_ns, &reset);
-            }
-        }
-        self.counters.dropped(Fate::Cut, self.line.clear() as u64);
-    }
-
-    /// A packet arrives at a cut.
-    fn destroy(&mut self, now_ns: u64, frame: &[u8]) {
-        self.drop(now_ns, Fate::Cut, frame);
-        if self.defect == Some(Defect::LeakyCut) {
-            let due_ns = now_ns.saturating_add(self.link.conditions().delay_ns);
-            // Counted as destroyed, so that only who looks behind the cut can see it.
-            let _ = self.aside.push(due_ns, frame);
-            return;
-        }
-        if self.link.cut() != Some(CutKind::Reset) {
-            return;
-        }
-        if let Some(packet) = Ipv4::read(behind(self.header_len, frame))
-            && let Some(tcp) = Tcp::read(&packet)
-        {
-            let resets = [Reset::answer(&packet, &tcp), Reset::in_place_of(&packet, &tcp)];
-            for reset in resets.into_iter().flatten() {
-                self.send_reset(now_ns, &reset);
-            }
-        }
-    }
-
-    fn send_reset(&mut self, now_ns: u64, reset: &Reset) {
-        let mut frame = vec![0; self.header_len + RESET_LEN];
-        frame[self.header_len..].copy_from_slice(&reset.packet());
-        if self.aside.push(now_ns, &frame).is_ok() {
-            self.counters.reset();
-            self.tap.see(now_ns, Fate::Made, &frame);
-        }
-    }
-
     /// When a packet leaves that is due at `due_ns`: then, but for a defect.
     fn spoilt(&self, now_ns: u64, due_ns: u64) -> u64 {
         match self.defect {
@@ -284,5 +267,7 @@ fn behind(header_len: usize, frame: &[u8]) -> &[u8] {
     frame.get(header_len..).unwrap_or_default()
 }
 
+#[cfg(test)]
+mod properties;
 #[cfg(test)]
 mod tests;

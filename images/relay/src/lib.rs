@@ -9,12 +9,14 @@
 //! Of `stream`, `directions` and `flow` are pure too. All unsafe code is below `router`.
 
 pub mod capture;
+pub mod chance;
 pub mod check;
 pub mod checksum;
 pub mod control;
 pub mod counters;
 pub mod delay_line;
 pub mod flows;
+pub mod icmp;
 pub mod lane;
 pub mod link;
 pub mod netlink;
@@ -26,6 +28,7 @@ pub mod router;
 pub mod routes;
 #[cfg(test)]
 mod sample;
+pub mod segment;
 pub mod stream;
 pub mod sysctls;
 pub mod tap;

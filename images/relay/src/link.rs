@@ -4,7 +4,9 @@
 //! verdict depends on the conditions in force when the packet arrives, so a changed delay never touches what is
 //! already in flight; a cut does, but destroying what is held is the lane's work, and so is keeping it while frozen.
 
-use crate::rate::{Bottleneck, Full};
+use crate::chance::Chance;
+use crate::delay_line::Order;
+use crate::rate::Bottleneck;
 use std::net::Ipv4Addr;
 use wire::{Conditions, CutKind, RelayLinkConfig};
 
@@ -15,6 +17,10 @@ pub enum Verdict {
     Hold {
         /// When it has passed the bottleneck, plus delay.
         due_ns: u64,
+        /// Whether it keeps its place among the others.
+        order: Order,
+        /// Whether it is held back so that others overtake.
+        held_back: bool,
     },
     /// Destroy it: the link is cut.
     Cut,
@@ -30,6 +36,8 @@ pub struct Link {
     mask: u32,
     conditions: Conditions,
     bottleneck: Bottleneck,
+    chance: Chance,
+    per_packet: bool,
     frozen: bool,
     cut: Option<CutKind>,
     last_cut_ns: Option<u64>,
@@ -37,8 +45,8 @@ pub struct Link {
 }
 
 impl Link {
-    /// A link that is up, as the configuration describes it.
-    pub fn new(config: &RelayLinkConfig) -> Self {
+    /// A link that is up, as the configuration describes it; `seed` is that of everything random.
+    pub fn new(config: &RelayLinkConfig, seed: u64) -> Self {
         let mask = mask(config.prefix_len);
         Self {
             to: config.to.clone(),
@@ -46,6 +54,8 @@ impl Link {
             mask,
             conditions: config.conditions.clone(),
             bottleneck: Bottleneck::new(config.conditions.rate_bits_per_s, config.conditions.queue_bytes),
+            chance: Chance::new(seed, &config.conditions),
+            per_packet: config.conditions.per_packet(),
             frozen: false,
             cut: None,
             last_cut_ns: None,
@@ -88,16 +98,45 @@ impl Link {
         u32::from(destination) & self.mask == self.network
     }
 
+    /// Whether the unit is the packet on the wire and not the offload's burst.
+    pub fn per_packet(&self) -> bool {
+        self.per_packet
+    }
+
+    /// Whether the next packet is lost.
+    pub fn loses(&mut self) -> bool {
+        self.chance.loses()
+    }
+
+    /// Whether the next packet arrives twice.
+    pub fn duplicates(&mut self) -> bool {
+        self.chance.duplicates(&self.conditions)
+    }
+
+    /// Which of `bits` bits of the next packet is flipped, if one is.
+    pub fn corrupts(&mut self, bits: usize) -> Option<usize> {
+        self.chance.corrupts(&self.conditions, bits)
+    }
+
     /// What becomes of a packet of `bytes` that arrives at `now_ns`.
     pub fn judge(&mut self, now_ns: u64, bytes: u64) -> Verdict {
         if self.cut.is_some() {
             return Verdict::Cut;
         }
-        match self.bottleneck.pass(now_ns, bytes) {
-            Ok(left_ns) => Verdict::Hold {
-                due_ns: left_ns.saturating_add(self.conditions.delay_ns),
+        let Ok(left_ns) = self.bottleneck.pass(now_ns, bytes) else {
+            return Verdict::Rate;
+        };
+        let due_ns = left_ns.saturating_add(self.chance.delay_ns(&self.conditions));
+        let back_ns = self.chance.holds_back(&self.conditions);
+        let overtakes = self.conditions.jitter.as_ref().is_some_and(|jitter| jitter.reorder);
+        Verdict::Hold {
+            due_ns: due_ns.saturating_add(back_ns.unwrap_or(0)),
+            order: if overtakes || back_ns.is_some() {
+                Order::Free
+            } else {
+                Order::Kept
             },
-            Err(Full) => Verdict::Rate,
+            held_back: back_ns.is_some(),
         }
     }
 
@@ -105,6 +144,8 @@ impl Link {
     pub fn set(&mut self, now_ns: u64, conditions: Conditions) {
         self.bottleneck
             .set(now_ns, conditions.rate_bits_per_s, conditions.queue_bytes);
+        self.chance.set(&conditions);
+        self.per_packet = conditions.per_packet();
         self.conditions = conditions;
     }
 
@@ -143,15 +184,25 @@ fn mask(prefix_len: u8) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wire::{Jitter, JitterShape, Reorder};
 
     fn link(delay_ns: u64) -> Link {
-        Link::new(&RelayLinkConfig {
+        let config = RelayLinkConfig {
             to: "dc2".into(),
             network: Ipv4Addr::new(198, 18, 1, 0),
             prefix_len: 24,
             via: Ipv4Addr::new(198, 18, 255, 3),
             conditions: delay(delay_ns),
-        })
+        };
+        Link::new(&config, 1)
+    }
+
+    fn due(due_ns: u64) -> Verdict {
+        Verdict::Hold {
+            due_ns,
+            order: Order::Kept,
+            held_back: false,
+        }
     }
 
     fn delay(delay_ns: u64) -> Conditions {
@@ -163,13 +214,13 @@ mod tests {
 
     #[test]
     fn a_packet_is_due_one_delay_after_its_arrival() {
-        assert_eq!(link(20).judge(100, 100), Verdict::Hold { due_ns: 120 });
-        assert_eq!(link(0).judge(100, 100), Verdict::Hold { due_ns: 100 });
+        assert_eq!(link(20).judge(100, 100), due(120));
+        assert_eq!(link(0).judge(100, 100), due(100));
     }
 
     #[test]
     fn an_absurd_delay_saturates_instead_of_wrapping_into_the_past() {
-        assert_eq!(link(u64::MAX).judge(100, 100), Verdict::Hold { due_ns: u64::MAX });
+        assert_eq!(link(u64::MAX).judge(100, 100), due(u64::MAX));
     }
 
     #[test]
@@ -195,7 +246,7 @@ mod tests {
         link.begin_cut(CutKind::Drop, 50);
         assert_eq!(link.judge(60, 100), Verdict::Cut);
         link.heal(70);
-        assert_eq!(link.judge(80, 100), Verdict::Hold { due_ns: 100 });
+        assert_eq!(link.judge(80, 100), due(100));
     }
 
     #[test]
@@ -219,7 +270,7 @@ mod tests {
         link.begin_cut(CutKind::Drop, 50);
         link.set(55, delay(5));
         link.heal(60);
-        assert_eq!(link.judge(70, 100), Verdict::Hold { due_ns: 75 });
+        assert_eq!(link.judge(70, 100), due(75));
     }
 
     #[test]
@@ -233,11 +284,46 @@ mod tests {
                 ..delay(20)
             },
         );
-        let due = |due_ns| Verdict::Hold { due_ns };
         assert_eq!(link.judge(100, 100), due(220));
         assert_eq!(link.judge(100, 50), due(270));
         assert_eq!(link.judge(100, 1), Verdict::Rate);
         link.forget_waiting();
         assert_eq!(link.judge(100, 1), due(121));
+    }
+
+    #[test]
+    fn a_packet_that_is_held_back_or_may_overtake_keeps_no_order() {
+        let mut link = link(20);
+        let hold = |due_ns, held_back| Verdict::Hold {
+            due_ns,
+            order: Order::Free,
+            held_back,
+        };
+        let reorder = Some(Reorder {
+            ppm: wire::MILLION,
+            by_ns: 7,
+        });
+        link.set(0, Conditions { reorder, ..delay(20) });
+        assert_eq!(link.judge(100, 100), hold(127, true));
+        let jitter = |reorder| {
+            let shape = JitterShape::Table { added_ns: vec![5] };
+            Some(Jitter { shape, reorder })
+        };
+        link.set(
+            0,
+            Conditions {
+                jitter: jitter(true),
+                ..delay(20)
+            },
+        );
+        assert_eq!(link.judge(100, 100), hold(125, false));
+        link.set(
+            0,
+            Conditions {
+                jitter: jitter(false),
+                ..delay(20)
+            },
+        );
+        assert_eq!(link.judge(100, 100), due(125));
     }
 }

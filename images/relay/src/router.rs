@@ -9,6 +9,7 @@
 pub mod kernel;
 pub mod tun;
 
+use crate::chance;
 use crate::lane::{Change, Lane};
 use crate::tap::Taken;
 use kernel::{Alarm, now_ns};
@@ -16,7 +17,7 @@ use std::io::{self, Read, Write};
 use std::net::Ipv4Addr;
 use std::sync::mpsc::{Receiver, Sender};
 use tun::{HEADER_LEN, Tun};
-use wire::{LinkStatus, RelayConfig};
+use wire::{LinkStatus, RelayConfig, RelayLinkConfig};
 
 /// Packets read, and packets written on each lane, before the other side has its turn. A larger batch falls out
 /// of the cache (64 cost a fifth of the throughput without delay), a smaller one writes late under load.
@@ -115,7 +116,8 @@ pub struct Router {
 impl Router {
     /// A data path over `tun`; `alarm` is rung after each request.
     pub fn new(config: &RelayConfig, tun: Tun, requests: Receiver<Request>, alarm: Alarm) -> Self {
-        let lane = |link| Lane::new(link, config.queue_bytes, HEADER_LEN);
+        let seed = |to: &str| chance::seed(config.seed, &config.datacenter, to);
+        let lane = |link: &RelayLinkConfig| Lane::new(link, config.queue_bytes, HEADER_LEN, seed(&link.to));
         let lanes = config.links.iter().map(lane).collect();
         Self {
             tun,

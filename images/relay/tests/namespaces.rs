@@ -16,6 +16,10 @@ mod conditions;
 mod cuts;
 #[path = "namespaces/lab.rs"]
 mod lab;
+#[path = "namespaces/packets.rs"]
+mod packets;
+#[path = "namespaces/segments.rs"]
+mod segments;
 #[path = "namespaces/stream.rs"]
 mod stream;
 
@@ -160,6 +164,8 @@ fn bulk_data_arrives_whole_with_and_without_delay() {
         lab.obey_both(|to| set(to, delay_ns));
         assert_bulk_arrives_whole(&mut lab, 500, |_| {});
     }
+    // The last acknowledgement may still be on its way when both ends have closed.
+    wait_until(|| lab.relays[0].link().counters.held_packets == 0);
     let status = lab.relays[0].obey(RelayOrder::Show);
     let counters = status.links[0].counters;
     assert_eq!(counters.arrived_packets, counters.forwarded_packets, "{counters:?}");
