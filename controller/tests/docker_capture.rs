@@ -70,7 +70,20 @@ async fn raise(name: &LabName) -> Lab {
     raised.unwrap_or_else(|error| panic!("{error:?}"))
 }
 
-/// Name, address and port of a server.
+/// A lab that is gone whatever happens to the test.
+struct Gone(String);
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        let down = ["--quiet", "down", "-p", &self.0, "-y"];
+        // A test that has failed already cannot do more.
+        let _ = std::process::Command::new(env!("CARGO_BIN_EXE_testbed"))
+            .args(down)
+            .output();
+    }
+}
+
+/// Address and port of a server.
 fn server(lab: &Lab, name: &str) -> (Ipv4Addr, u16) {
     let target = lab.target(&NodeName::new(name).unwrap());
     (*target.ip(), target.port())
@@ -129,13 +142,13 @@ async fn captures_show_what_tcp_does_on_a_link_that_is_cut_reset_and_frozen() {
         return;
     }
     let name = LabName::new(&format!("capture-{}", std::process::id())).unwrap();
+    let _gone = Gone(name.to_string());
     let lab = raise(&name).await;
     a_replica_sees_a_drop_as_silence_and_its_primary_sends_again(&lab).await;
     a_cut_of_one_direction_lets_the_other_speak(&lab).await;
     a_replica_sees_a_freeze_as_lateness(&lab).await;
     a_replica_sees_a_reset_and_resumes_with_a_partial_resynchronisation(&lab).await;
     a_psql_session_sees_the_same(&lab).await;
-    lab.lower().await.unwrap();
 }
 
 async fn a_replica_sees_a_drop_as_silence_and_its_primary_sends_again(lab: &Lab) {

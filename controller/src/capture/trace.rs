@@ -169,7 +169,8 @@ impl Trace {
             "{subject}. Each packet is seen when it arrives at the relay of the sending side and when it leaves it, or is \
              dropped; the interface says which. With segmentation offload one packet can be a burst of a flow of up to \
              64 KiB. Checksums that offload leaves open are completed in packets of which all bytes are kept, and left open \
-             in others. Times are those of the relays' monotonic clock, put to the time of day when the capture began."
+             in others. Connections that a relay in stream mode terminates, and what the kernel forwards past a relay, are not \
+             seen. Times are those of the relays' monotonic clock, put to the time of day when the capture began."
         );
         Section {
             program: PROGRAM,

@@ -7,7 +7,7 @@ use crate::commands::engines;
 use crate::commands::screen::{self, plain_table};
 use crate::document::document;
 use crate::error::{CommandError, ExitCode};
-use crate::lab;
+use crate::lab::{self, Lab};
 use crate::progress::Progress;
 use crate::stop::Stop;
 use schemars::JsonSchema;
@@ -71,6 +71,7 @@ pub(super) async fn run(global: &Global, args: &CaptureArgs) -> Result<ExitCode,
     let name = LinkName::parse(&args.link)?;
     let stop = Stop::on_signals().map_err(|error| CommandError::new(ExitCode::Host, error.to_string()))?;
     let lab = lab::find(&engines(global).await?, args.lab.lab.as_ref()).await?;
+    let blind = blind(&lab, &name).await?;
     let mut capture = Capture::begin(&lab, &name.directions(), args.snaplen).await?;
     let to_stdout = args.file.as_os_str() == "-";
     let mut file = match open(&args.file, to_stdout).await {
@@ -81,6 +82,9 @@ pub(super) async fn run(global: &Global, args: &CaptureArgs) -> Result<ExitCode,
         }
     };
     let progress = Progress::new(global.quiet);
+    if let Some(blind) = blind {
+        progress.step(blind);
+    }
     progress.step(match args.duration {
         Some(duration) => format!("capturing {} for {}", args.link, humantime::format_duration(duration)),
         None => format!("capturing {}; Ctrl-C ends it", args.link),
@@ -122,6 +126,21 @@ pub(super) async fn run(global: &Global, args: &CaptureArgs) -> Result<ExitCode,
         Err(CaptureError::Write(error)) if to_stdout && error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::Success),
         Err(error) => Err(error.into()),
     }
+}
+
+/// What the capture cannot see, because of the way that packets take.
+async fn blind(lab: &Lab, name: &LinkName) -> Result<Option<&'static str>, CommandError> {
+    let mut blind = None;
+    for (from, to) in name.directions() {
+        blind = blind.or(match lab.link(from, to).await?.path {
+            wire::Path::Tun => None,
+            wire::Path::Stream(_) => {
+                Some("the link is in stream mode: connections that it terminates are not captured")
+            }
+            wire::Path::Kernel => Some("the kernel forwards past the relay: nothing is captured"),
+        });
+    }
+    Ok(blind)
 }
 
 async fn open(path: &Path, to_stdout: bool) -> Result<Pin<Box<dyn AsyncWrite>>, CommandError> {
