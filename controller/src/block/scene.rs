@@ -20,7 +20,7 @@ use crate::history::{BlockNumber, Series, What};
 use crate::lab::Lab;
 use crate::names::DatacenterName;
 use crate::probe::Samples;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wire::{Load, Pace, ProbeOrder};
 
 /// Limit of one reply of a server, far above what any link here makes of it.
@@ -56,6 +56,8 @@ pub struct Scene<'a> {
     pub cast: &'a Cast,
     /// How the link is cut.
     pub cutting: Cutting,
+    /// When the cut in force began.
+    cut_since: Option<Instant>,
     block: BlockNumber,
     recorder: &'a mut dyn Recorder,
 }
@@ -67,6 +69,7 @@ impl<'a> Scene<'a> {
             lab,
             cast,
             cutting: Cutting::default(),
+            cut_since: None,
             block,
             recorder,
         }

@@ -10,6 +10,7 @@ mod course;
 mod cuts;
 mod doubt;
 mod evidence;
+mod excess;
 mod host;
 mod limits;
 mod relays;

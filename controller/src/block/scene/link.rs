@@ -7,7 +7,7 @@ use crate::history::What;
 use crate::lab::LinkSeen;
 use crate::names::DatacenterName;
 use crate::probe::{Samples, nanoseconds};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wire::{CutKind, Pace, Transport};
 
 /// Round trips of the link before they count, each time.
@@ -16,6 +16,8 @@ const ECHO_WARMUP: u32 = 2;
 const ECHOES: u32 = 8;
 /// Between two of them.
 const ECHO_PAUSE: Duration = Duration::from_millis(1);
+/// Shortest cut: several beacons are sent under it, and time enough is left to see that none comes through.
+const SHORTEST_CUT: Duration = Duration::from_millis(150);
 
 /// A distance at which a block measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,13 +107,17 @@ impl Scene<'_> {
                 (frozen, format!("freeze {link} in place of a cut"))
             }
         };
+        self.cut_since = Some(Instant::now());
         self.link_changed(&seen)?;
         self.fault(fault)?;
         self.link_seen(row, seen)
     }
 
-    /// Heals both directions.
+    /// Heals both directions. A cut first lasts until the watch has seen that it cuts.
     pub async fn heal(&mut self, row: &str) -> Result<(), BlockError> {
+        if let Some(since) = self.cut_since.take() {
+            tokio::time::sleep(SHORTEST_CUT.saturating_sub(since.elapsed())).await;
+        }
         let (home, away, link) = (&self.cast.home, &self.cast.away, self.cast.link());
         let (seen, fault) = match self.cutting {
             Cutting::Drop => (self.lab.heal_both(home, away).await?, format!("heal {link}")),

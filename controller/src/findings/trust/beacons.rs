@@ -3,12 +3,12 @@
 
 use super::course::{Arrival, Step};
 use super::doubt::Doubt;
-use super::limits::{CLOCK_NS, FEWEST, FEWEST_LOST, GUARD_NS, HELD_UP, HELD_UP_NS, LONG_NS, LOST};
+use super::excess::Excess;
+use super::limits::{CLOCK_NS, FEWEST, FEWEST_LOST, GUARD_NS, HELD_UP, HELD_UP_NS, LOST};
 use super::seen::Link;
 use crate::claim::Cause;
 use crate::findings::row;
 use crate::history::BeaconTimes;
-use crate::stats;
 use wire::MILLION;
 
 /// The beacons of a directed link, sorted by what they say.
@@ -20,8 +20,6 @@ pub struct Heard {
     pub leaked: usize,
     /// By how much each that left the link too early did so, nanoseconds.
     pub early_ns: Vec<u64>,
-    /// Sent under a cut for certain.
-    pub under_cut: usize,
     /// One per step of the link's course.
     pub stretches: Vec<Stretch>,
 }
@@ -33,6 +31,10 @@ pub struct Stretch {
     pub asked_ns: u64,
     /// Whether it began with the end of a cut.
     pub healed: bool,
+    /// Whether it was cut.
+    pub cut: bool,
+    /// Sent under that cut for certain.
+    pub under_cut: usize,
     /// Those that had to come through.
     pub due: usize,
     /// Of these, those that did not.
@@ -47,6 +49,7 @@ impl Heard {
         let steps = link.course.steps();
         let stretch = |(i, step): (usize, &Step)| Stretch {
             asked_ns: step.delay_ns,
+            cut: step.cut,
             healed: i > 0 && steps[i - 1].cut && !step.cut,
             ..Stretch::default()
         };
@@ -63,7 +66,9 @@ impl Heard {
     fn sort(&mut self, link: &Link<'_>, beacon: &BeaconTimes) {
         self.sent += 1;
         let sent_ns = beacon.sent_ns;
-        self.under_cut += usize::from(link.course.meets_cut(sent_ns));
+        if let Some(step) = link.course.met_cut(sent_ns) {
+            self.stretches[step].under_cut += 1;
+        }
         if let Some(received_ns) = beacon.received_ns {
             match link.course.judge(sent_ns, received_ns, link.early_ns) {
                 Arrival::Leaked => self.leaked += 1,
@@ -148,13 +153,12 @@ fn long(link: &Link<'_>, heard: &Heard, late: Cause) -> Option<Doubt> {
         .stretches
         .iter()
         .filter(|stretch| stretch.excess_ns.len() >= FEWEST);
-    let medians = judged.filter_map(|stretch| Some((stretch, stats::median(&stretch.excess_ns)?)));
-    let (stretch, excess_ns) = medians.max_by(|a, b| a.1.total_cmp(&b.1))?;
-    Doubt::graded(excess_ns, LONG_NS, late, || {
+    let excesses = judged.filter_map(|stretch| Some((stretch, Excess::of(&stretch.excess_ns)?)));
+    let (stretch, excess) = excesses.max_by(|a, b| a.1.cmp(&b.1))?;
+    excess.doubt(late, |excess| {
         format!(
-            "the link from {} is {} ms longer than asked ({}; median of {} packets)",
+            "the link from {} is {excess} than asked ({}, {} packets)",
             link.name(),
-            row::ms(excess_ns),
             row::time(stretch.asked_ns),
             stretch.excess_ns.len()
         )

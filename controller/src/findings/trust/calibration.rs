@@ -1,7 +1,8 @@
 //! The links before the block, asked against measured, and what a probe costs by itself.
 
 use super::doubt::Doubt;
-use super::limits::{CLOCK_NS, FEWEST, LONG_NS, OVERHEAD_NS};
+use super::excess::Excess;
+use super::limits::{CLOCK_NS, FEWEST, OVERHEAD_NS};
 use super::seen::{Link, Seen};
 use crate::claim::Cause;
 use crate::findings::row;
@@ -13,7 +14,7 @@ pub fn doubts(link: &Link<'_>, late: Cause) -> Vec<Doubt> {
     let Some(calibrated) = link.calibrated else {
         return Vec::new();
     };
-    let Some(excess_ns) = excess_ns(calibrated) else {
+    let Some(excess) = excess(calibrated) else {
         let text = format!(
             "calibration: of {} packets from {} only {} came back",
             calibrated.lost as usize + calibrated.one_way_ns.len(),
@@ -22,22 +23,24 @@ pub fn doubts(link: &Link<'_>, late: Cause) -> Vec<Doubt> {
         );
         return vec![Doubt::void(Cause::Incomplete, text)];
     };
-    let mut doubts = Vec::new();
-    let measured = format!(
-        "calibration: the link from {} was {} ms instead of {}",
-        link.name(),
-        row::ms(excess_ns + calibrated.asked_ns as f64),
-        row::time(calibrated.asked_ns)
-    );
+    let told = |than: &str| {
+        format!(
+            "calibration: the link from {} was {} ms instead of {}: {than} than asked",
+            link.name(),
+            row::ms(excess.median_ns + calibrated.asked_ns as f64),
+            row::time(calibrated.asked_ns),
+        )
+    };
     if link.never_early() && shortest_ns(calibrated) + link.early_ns + CLOCK_NS < calibrated.asked_ns {
-        let text = format!("{measured}: shorter than asked");
-        doubts.push(Doubt::void(Cause::Instrument, text));
+        vec![Doubt::void(Cause::Instrument, told("shorter"))]
     } else if link.is_steady() {
-        doubts.extend(Doubt::graded(excess_ns, LONG_NS, late, || {
-            format!("{measured}: {} ms longer than asked", row::ms(excess_ns))
-        }));
+        excess
+            .doubt(late, |excess| told(&excess.to_string()))
+            .into_iter()
+            .collect()
+    } else {
+        Vec::new()
     }
-    doubts
 }
 
 /// Doubts about the probes.
@@ -56,13 +59,13 @@ pub fn overhead(seen: &Seen<'_>) -> Vec<Doubt> {
     seen.probes.iter().filter_map(doubt).collect()
 }
 
-/// By how much the link was longer than asked, median; nothing if too few packets came back.
-pub fn excess_ns(calibrated: &Calibrated) -> Option<f64> {
+/// By how much the link was longer than asked; nothing if too few packets came back.
+pub fn excess(calibrated: &Calibrated) -> Option<Excess> {
     if calibrated.one_way_ns.len() < FEWEST {
         return None;
     }
-    let one_way: Vec<f64> = calibrated.one_way_ns.iter().map(|&ns| ns as f64).collect();
-    Some(stats::median(&one_way)? - calibrated.asked_ns as f64)
+    let over = |&one_way_ns: &u64| one_way_ns as f64 - calibrated.asked_ns as f64;
+    Excess::of(&calibrated.one_way_ns.iter().map(over).collect::<Vec<_>>())
 }
 
 /// Median round trip of a probe with itself.

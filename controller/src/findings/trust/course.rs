@@ -162,10 +162,11 @@ impl Course {
         Some(Passage { step, due_ns, steady })
     }
 
-    /// Whether a packet that was sent at `sent_ns` met a cut for certain.
-    pub fn meets_cut(&self, sent_ns: u64) -> bool {
+    /// The step of the cut that a packet met for certain that was sent at `sent_ns`.
+    pub fn met_cut(&self, sent_ns: u64) -> Option<usize> {
         let met = self.overlapping(sent_ns, sent_ns.saturating_add(GUARD_NS));
-        !met.is_empty() && met.iter().all(|step| step.cut)
+        let only_cut = !met.is_empty() && met.iter().all(|step| step.cut);
+        self.index(sent_ns).filter(|_| only_cut)
     }
 }
 
@@ -233,7 +234,8 @@ mod tests {
         assert_eq!(judged(&course, 979, 1001), Arrival::Possible, "it left just before");
         assert_eq!(judged(&course, 985, 1006), Arrival::Leaked, "in flight");
         assert_eq!(judged(&course, 1100, 1121), Arrival::Leaked, "sent under the cut");
-        assert!(course.meets_cut(1100 * MS) && !course.meets_cut(1290 * MS) && !course.meets_cut(900 * MS));
+        let met = [900, 1100, 1290].map(|sent_ms| course.met_cut(sent_ms * MS));
+        assert_eq!(met, [None, Some(1), None]);
     }
 
     #[test]

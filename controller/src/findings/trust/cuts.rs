@@ -22,13 +22,25 @@ pub fn doubts(link: &Link<'_>, heard: &Heard) -> Vec<Doubt> {
         );
         doubts.push(Doubt::void(Cause::Instrument, text));
     }
-    if cuts(link) > 0 && heard.under_cut >= FEWEST_DESTROYED && destroyed(link) == 0 {
+    let under_cut: usize = heard.stretches.iter().map(|stretch| stretch.under_cut).sum();
+    if under_cut >= FEWEST_DESTROYED && destroyed(link) == 0 {
         let text = format!(
-            "no cut took place from {}: its relay destroyed nothing of {} packets sent under it",
+            "no cut took place from {}: its relay destroyed nothing of {under_cut} packets sent under it",
             link.name(),
-            heard.under_cut
         );
         doubts.push(Doubt::void(Cause::Instrument, text));
+    }
+    let unseen = heard
+        .stretches
+        .iter()
+        .filter(|stretch| stretch.cut && stretch.under_cut == 0)
+        .count();
+    if unseen > 0 && link.watched.is_some() {
+        let text = format!(
+            "whether {unseen} of the cuts from {} cut is not known: too short for the watch",
+            link.name()
+        );
+        doubts.push(Doubt::suspect(text));
     }
     doubts
 }

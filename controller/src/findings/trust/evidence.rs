@@ -27,12 +27,12 @@ fn joined(kind: &str, parts: Vec<String>) -> Option<String> {
 fn calibrated(seen: &Seen<'_>) -> Option<String> {
     let told = |link: &Link<'_>| {
         let calibrated = link.calibrated?;
-        let excess_ns = calibration::excess_ns(calibrated)?;
+        let excess = calibration::excess(calibrated)?;
         Some(format!(
             "{} {} asked, {} ms measured (n={})",
             link.name(),
             row::time(calibrated.asked_ns),
-            row::ms(calibrated.asked_ns as f64 + excess_ns),
+            row::ms(calibrated.asked_ns as f64 + excess.median_ns),
             calibrated.one_way_ns.len()
         ))
     };
