@@ -3,7 +3,7 @@
 //! Pure. The controller has read the same from a file with line and column; this is the last door before the data
 //! path, which relies on it.
 
-use wire::{Action, Conditions, JitterShape, MILLION, Schedule};
+use wire::{Action, Conditions, CutKind, JitterShape, MILLION, Schedule};
 
 /// Smallest MTU that IPv4 knows.
 const MTU_MIN: u16 = 68;
@@ -39,6 +39,9 @@ pub enum ScheduleError {
     /// It would never end to cut and heal.
     #[error("step {0} flaps without a period")]
     NoPeriod(usize),
+    /// The relay does not terminate connections while it carries out schedules.
+    #[error("step {0} cuts by `close`, which needs stream mode, and there no schedule is carried out")]
+    Close(usize),
     /// A step sets such conditions.
     #[error("step {0}: {1}")]
     Conditions(usize, ConditionsError),
@@ -78,6 +81,12 @@ pub fn schedule(schedule: &Schedule) -> Result<(), ScheduleError> {
         }
         before_ns = step.at_ns;
         match &step.action {
+            Action::Cut { kind: CutKind::Close }
+            | Action::Flap {
+                kind: CutKind::Close, ..
+            } => {
+                return Err(ScheduleError::Close(number));
+            }
             Action::Flap { every_ns: 0, .. } => return Err(ScheduleError::NoPeriod(number)),
             Action::Set { conditions: set } => {
                 conditions(set).map_err(|error| ScheduleError::Conditions(number, error))?;
@@ -91,7 +100,7 @@ pub fn schedule(schedule: &Schedule) -> Result<(), ScheduleError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::{CutKind, Jitter, Loss, Reorder, Step};
+    use wire::{Jitter, Loss, Reorder, Step};
 
     #[test]
     fn ordinary_conditions_pass_and_those_without_meaning_say_why() {
@@ -198,6 +207,8 @@ mod tests {
             Err(ScheduleError::Order(2))
         );
         assert_eq!(check(vec![step(5, flap(0))]), Err(ScheduleError::NoPeriod(1)));
+        let kind = CutKind::Close;
+        assert_eq!(check(vec![step(5, Action::Cut { kind })]), Err(ScheduleError::Close(1)));
         let nothing = Conditions {
             rate_bits_per_s: Some(0),
             ..Conditions::delay(0)

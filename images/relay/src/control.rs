@@ -5,7 +5,7 @@
 //! the input ends the control and not the relay.
 
 use crate::capture::told;
-use crate::check::{self, ConditionsError};
+use crate::check::{self, ConditionsError, ScheduleError};
 use crate::lane::Change;
 use crate::paths::{Paths, PathsError};
 use crate::router::kernel::Alarm;
@@ -36,15 +36,15 @@ pub enum OrderError {
     /// Such conditions have no meaning.
     #[error(transparent)]
     Conditions(#[from] ConditionsError),
+    /// Such a schedule cannot be carried out.
+    #[error(transparent)]
+    Schedule(#[from] ScheduleError),
     /// Somebody else captures.
     #[error("capture the link to `{0}`: a capture is going on; one whose command was killed ends within ten seconds")]
     Capturing(String),
     /// Nobody captures.
     #[error("take what was captured on the link to `{0}`: no capture is going on, or it was forgotten for ten seconds")]
     NotCapturing(String),
-    /// This relay cannot do that.
-    #[error("this relay cannot carry out {0:?}")]
-    Unsupported(Box<RelayOrder>),
     /// The data path has ended; the relay is about to.
     #[error("the data path has ended")]
     Ended,
@@ -139,7 +139,8 @@ impl Desk {
             _ => None,
         };
         let snapshot = match order {
-            RelayOrder::Show => self.wire.ask(None),
+            // What was captured is no state: `obey` has answered it.
+            RelayOrder::Show | RelayOrder::TakeCapture { .. } => self.wire.ask(None),
             RelayOrder::Set { to, conditions, flush } => {
                 check::conditions(&conditions)?;
                 let conditions = Box::new(conditions);
@@ -149,6 +150,12 @@ impl Desk {
             RelayOrder::Heal { to } => self.wire.change(to, Change::Heal),
             RelayOrder::Freeze { to } => self.wire.change(to, Change::Freeze),
             RelayOrder::Thaw { to } => self.wire.change(to, Change::Thaw),
+            RelayOrder::Play { to, schedule, start_ns } => {
+                check::schedule(&schedule)?;
+                let schedule = Box::new(schedule);
+                self.wire.change(to, Change::Play { schedule, start_ns })
+            }
+            RelayOrder::StopPlay { to } => self.wire.change(to, Change::StopPlay),
             RelayOrder::Sabotage { to, defect } => {
                 self.paths.sabotage(&to, defect)?;
                 self.wire.change(to, Change::Sabotage { defect })
@@ -159,7 +166,6 @@ impl Desk {
                 self.wire.ask(None)
             }
             RelayOrder::Capture { to, snap_bytes } => self.capture(to, snap_bytes),
-            other => return Err(OrderError::Unsupported(Box::new(other))),
         }?;
         self.paths.follow(&snapshot.links, hurried.as_deref())?;
         Ok(RelayStatus {

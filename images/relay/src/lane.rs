@@ -13,6 +13,9 @@
 //! packet after another is measured against the MTU, lost, doubled and corrupted, and only then waits for its turn at the
 //! rate: what is lost takes no room there.
 //!
+//! A schedule is carried out by the lane itself, at the precision of its packets: what arrives after a step meets with what
+//! the step has made of the link. A step that was carried out late is stamped with the time at which it was.
+//!
 //! A frozen lane keeps what arrives, up to its limit, and writes nothing; a cut of it destroys, and a heal leaves it
 //! frozen. What is thawed or hurried away is not late: its lateness begins with the order.
 
@@ -24,9 +27,10 @@ use crate::delay_line::DelayLine;
 use crate::flows::Flows;
 use crate::link::{Link, Verdict};
 use crate::packet::wire_bytes;
+use crate::schedule::Player;
 use crate::tap::{Taken, Tap};
 use std::net::Ipv4Addr;
-use wire::{Conditions, CutKind, Defect, Fate, LinkStatus, RelayLinkConfig};
+use wire::{Conditions, CutKind, Defect, Fate, LinkStatus, RelayLinkConfig, Schedule};
 
 /// A change of a link, as ordered or planned beforehand.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +58,15 @@ pub enum Change {
         /// Of either end.
         ports: Vec<u16>,
     },
+    /// Carry out a schedule; one that is going on is replaced.
+    Play {
+        /// The schedule.
+        schedule: Box<Schedule>,
+        /// Its start.
+        start_ns: u64,
+    },
+    /// Forget the schedule; the link stays as it is.
+    StopPlay,
     /// Be wrong on purpose, or right again.
     Sabotage {
         /// How.
@@ -76,6 +89,9 @@ pub struct Lane {
     /// What passes without having arrived: made by the relay itself, or leaked by a defect.
     aside: DelayLine,
     defect: Option<Defect>,
+    player: Option<Player>,
+    /// When the next step of the schedule is due; the end of time if there is none.
+    next_step_ns: u64,
     /// Room for one packet of a burst.
     one: Vec<u8>,
     header_len: usize,
@@ -95,6 +111,8 @@ impl Lane {
             flows: Flows::default(),
             aside: DelayLine::new(limit_bytes, header_len),
             defect: None,
+            player: None,
+            next_step_ns: u64::MAX,
             one: Vec::new(),
             header_len,
         }
@@ -112,6 +130,9 @@ impl Lane {
 
     /// Take a packet that arrives at `now_ns`.
     pub fn arrive(&mut self, now_ns: u64, frame: &[u8]) {
+        if now_ns >= self.next_step_ns {
+            self.play(now_ns);
+        }
         if self.link.per_packet() {
             return self.split(now_ns, frame);
         }
@@ -152,6 +173,9 @@ impl Lane {
     /// Write the first packet if it is due at `now_ns`; returns whether there was one. `write` says whether
     /// the kernel took it.
     pub fn release(&mut self, now_ns: u64, write: impl FnOnce(&[u8]) -> bool) -> bool {
+        if now_ns >= self.next_step_ns {
+            self.play(now_ns);
+        }
         if let Some(aside) = self.aside.pop(now_ns) {
             write(&aside.frame);
             return true;
@@ -174,21 +198,44 @@ impl Lane {
         true
     }
 
-    /// When there is something to write next.
+    /// When there is something to write next, or a step of a schedule to be carried out.
     pub fn next_due_ns(&self) -> Option<u64> {
         let held = if self.link.frozen() {
             None
         } else {
             self.line.next_due_ns()
         };
-        match self.aside.next_due_ns() {
-            None => held,
-            Some(aside) => Some(held.map_or(aside, |held| held.min(aside))),
+        let step = self.player.as_ref().map(|_| self.next_step_ns);
+        held.into_iter().chain(self.aside.next_due_ns()).chain(step).min()
+    }
+
+    /// Carry out a change, after what a schedule has planned to come before it.
+    pub fn change(&mut self, now_ns: u64, change: Change) {
+        if now_ns >= self.next_step_ns {
+            self.play(now_ns);
+        }
+        self.carry_out(now_ns, change);
+    }
+
+    /// Carry out the steps of the schedule that are due. They come between two packets, as orders do.
+    #[cold]
+    fn play(&mut self, now_ns: u64) {
+        while let Some(change) = self.player.as_mut().and_then(|player| player.next(now_ns)) {
+            self.carry_out(now_ns, change);
+        }
+        self.look_ahead();
+    }
+
+    /// Find the next step of the schedule; one without a next step is over.
+    fn look_ahead(&mut self) {
+        let next_ns = self.player.as_ref().and_then(Player::next_ns);
+        self.next_step_ns = next_ns.unwrap_or(u64::MAX);
+        if next_ns.is_none() {
+            self.player = None;
         }
     }
 
-    /// Carry out a change.
-    pub fn change(&mut self, now_ns: u64, change: Change) {
+    fn carry_out(&mut self, now_ns: u64, change: Change) {
         match change {
             Change::Set { conditions, flush } => {
                 self.link.set(now_ns, *conditions);
@@ -209,6 +256,14 @@ impl Lane {
                 for reset in self.flows.reset_ports(now_ns, &ports) {
                     self.send_reset(now_ns, &reset);
                 }
+            }
+            Change::Play { schedule, start_ns } => {
+                self.player = Some(Player::new(*schedule, start_ns));
+                self.play(now_ns);
+            }
+            Change::StopPlay => {
+                self.player = None;
+                self.look_ahead();
             }
             Change::Sabotage { defect } => self.defect = defect,
         }
@@ -254,6 +309,7 @@ impl Lane {
             last_heal_ns: self.link.last_heal_ns(),
             capturing: self.tap.is_open(),
             frozen: self.link.frozen(),
+            playing_since_ns: self.player.as_ref().map(Player::start_ns),
             counters: self
                 .counters
                 .snapshot(now_ns, self.line.packets() as u64, self.line.bytes()),

@@ -28,6 +28,7 @@ pub mod router;
 pub mod routes;
 #[cfg(test)]
 mod sample;
+pub mod schedule;
 pub mod segment;
 pub mod stream;
 pub mod sysctls;

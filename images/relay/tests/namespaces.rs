@@ -18,6 +18,8 @@ mod cuts;
 mod lab;
 #[path = "namespaces/packets.rs"]
 mod packets;
+#[path = "namespaces/schedules.rs"]
+mod schedules;
 #[path = "namespaces/segments.rs"]
 mod segments;
 #[path = "namespaces/stream.rs"]

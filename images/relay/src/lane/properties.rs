@@ -6,7 +6,7 @@ use crate::packet::{Ipv4, TCP, Tcp, flag};
 use crate::sample::{tcp, udp};
 use fastrand::Rng;
 use std::collections::HashMap;
-use wire::{Jitter, JitterShape, LinkCounters, Loss, Reorder};
+use wire::{Action, Jitter, JitterShape, LinkCounters, Loss, Reorder, Step};
 
 const LIMIT: u64 = 1500;
 const STEPS: u32 = 20_000;
@@ -56,6 +56,7 @@ impl Trial {
             match trial.rng.u32(..20) {
                 0..8 => trial.arrive(),
                 8..15 => trial.drain(),
+                15 if trial.rng.u8(..8) == 0 => trial.play(),
                 15 => trial.set(),
                 16 if trial.lane.status(0).cut.is_some() => trial.change(Change::Heal),
                 16 | 17 if trial.rng.u8(..16) == 0 => {
@@ -152,8 +153,30 @@ impl Trial {
         self.change(Change::Set { conditions, flush });
     }
 
+    /// Plan a cut and a freeze, perhaps in the past; sometimes they are forgotten again.
+    fn play(&mut self) {
+        if self.rng.u8(..4) == 0 {
+            return self.change(Change::StopPlay);
+        }
+        let flap = Action::Flap {
+            kind: CutKind::Reset,
+            every_ns: self.rng.u64(1..30),
+            until_ns: Some(self.rng.u64(10..200)),
+        };
+        let actions = [flap, Action::Heal, Action::Freeze, Action::Thaw];
+        let steps = (0..)
+            .step_by(100)
+            .zip(actions)
+            .map(|(at_ns, action)| Step { at_ns, action });
+        let schedule = Box::new(Schedule { steps: steps.collect() });
+        let start_ns = (self.now_ns + self.rng.u64(..100)).saturating_sub(50);
+        self.change(Change::Play { schedule, start_ns });
+    }
+
     fn drain(&mut self) {
         let (now_ns, begin) = (self.now_ns, self.seen.len());
+        // What is planned until now is carried out, and nothing else.
+        self.change(Change::Sabotage { defect: None });
         let status = self.lane.status(0);
         // One in fifty the kernel refuses.
         let (seen, rng) = (&mut self.seen, &mut self.rng);

@@ -3,7 +3,7 @@
 use super::*;
 use crate::packet::{Ipv4, Tcp, flag};
 use crate::sample::{FAR, NEAR, assert_right, tcp, udp};
-use wire::{LinkCounters, Loss, MILLION};
+use wire::{Action, LinkCounters, Loss, MILLION, Step};
 
 fn lane(delay_ns: u64, limit_bytes: u64) -> Lane {
     let config = RelayLinkConfig {
@@ -612,4 +612,69 @@ fn who_sends_too_large_packets_is_told_once_for_a_burst() {
         (3, 1, 0)
     );
     assert_conserved(&counters);
+}
+
+fn play(steps: &[(u64, Action)], start_ns: u64) -> Change {
+    let step = |(at_ns, action): &(u64, Action)| Step {
+        at_ns: *at_ns,
+        action: action.clone(),
+    };
+    let steps = steps.iter().map(step).collect();
+    let schedule = Box::new(Schedule { steps });
+    Change::Play { schedule, start_ns }
+}
+
+const CUT_STEP: Action = Action::Cut { kind: CutKind::Drop };
+
+#[test]
+fn a_schedule_cuts_and_heals_at_its_times_whether_packets_come_or_not() {
+    let mut lane = lane(0, 1000);
+    lane.change(50, play(&[(10, CUT_STEP), (20, Action::Heal)], 100));
+    assert_eq!(lane.status(0).playing_since_ns, Some(100));
+    assert_eq!(lane.next_due_ns(), Some(110));
+    lane.arrive(109, &1u32.to_ne_bytes());
+    assert_eq!(drain(&mut lane, 109), [1]);
+    // Nobody asked in between: the packet meets with the cut all the same.
+    lane.arrive(112, &2u32.to_ne_bytes());
+    assert!(drain(&mut lane, 112).is_empty());
+    assert_eq!(lane.next_due_ns(), Some(120));
+    assert!(drain(&mut lane, 121).is_empty());
+    let status = lane.status(0);
+    assert_eq!((status.last_cut_ns, status.last_heal_ns), (Some(112), Some(121)));
+    assert_eq!((status.playing_since_ns, lane.next_due_ns()), (None, None));
+    lane.arrive(122, &3u32.to_ne_bytes());
+    assert_eq!(drain(&mut lane, 122), [3]);
+}
+
+#[test]
+fn a_schedule_goes_on_through_orders_and_ends_when_told() {
+    let flap = Action::Flap {
+        kind: CutKind::Drop,
+        every_ns: 10,
+        until_ns: None,
+    };
+    let mut lane = lane(0, 1000);
+    lane.change(0, play(&[(0, flap)], 0));
+    assert_eq!(lane.status(0).cut, Some(CutKind::Drop));
+    lane.change(5, Change::Heal);
+    lane.change(6, Change::Freeze);
+    assert_eq!((lane.status(0).cut, lane.next_due_ns()), (None, Some(10)));
+    // What was planned before an order comes before it.
+    lane.change(20, Change::Thaw);
+    assert_eq!(lane.status(0).last_cut_ns, Some(20));
+    lane.change(25, Change::StopPlay);
+    let status = lane.status(0);
+    assert_eq!((status.cut, status.playing_since_ns), (Some(CutKind::Drop), None));
+    assert_eq!(lane.next_due_ns(), None);
+}
+
+#[test]
+fn a_new_schedule_replaces_the_old_one() {
+    let mut lane = lane(0, 1000);
+    lane.change(0, play(&[(10, CUT_STEP)], 0));
+    lane.change(0, play(&[(20, Action::Freeze)], 5));
+    assert_eq!(lane.next_due_ns(), Some(25));
+    assert!(drain(&mut lane, 25).is_empty());
+    let status = lane.status(0);
+    assert_eq!((status.cut, status.frozen, status.playing_since_ns), (None, true, None));
 }
