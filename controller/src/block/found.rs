@@ -89,12 +89,6 @@ impl AsFound {
     /// Puts the link and the replicas back, so that the block can remove what it wrote.
     pub async fn put_topology_back(&self, scene: &mut Scene<'_>) -> Result<(), BlockError> {
         self.put_link_back(scene).await?;
-        if scene.links().await?.iter().any(|link| link.path != self.path) {
-            for replica in scene.cast.replicas() {
-                scene.promote(replica).await?;
-            }
-            scene.set_path(self.path).await?;
-        }
         for server in &self.servers {
             if scene.replication(&server.part).await?.upstream != server.upstream {
                 match server.upstream {
@@ -103,7 +97,11 @@ impl AsFound {
                 }
             }
         }
-        scene.in_sync(&scene.cast.replicas()).await?;
+        let replicas = scene.cast.replicas();
+        scene.in_sync(&replicas).await?;
+        if scene.links().await?.iter().any(|link| link.path != self.path) {
+            scene.take_path(self.path, &replicas).await?;
+        }
         Ok(())
     }
 

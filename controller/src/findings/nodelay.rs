@@ -48,8 +48,9 @@ const RELAYED: [&str; 4] = [ON, OFF, NEAR_LEG, FAR_LEG];
 const NAGLE_MS: (f64, f64) = (20.0, 60.0);
 /// Most that a time may differ which has no delayed acknowledgement in it.
 const NOTHING_MS: f64 = 10.0;
-/// Most that the constant part may grow or fall per round trip.
-const NO_GROWTH: f64 = 0.05;
+/// Most that the constant part may grow or fall per round trip: over 80 ms of it two ticks of a kernel that counts 250 a second,
+/// which is how fine its timer for acknowledgements is.
+const NO_GROWTH: f64 = 0.1;
 /// Least by which the ratio at a distance is above that at the next: a fixed number of round trips would give 1.
 const FALLS: f64 = 1.15;
 

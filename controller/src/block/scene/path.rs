@@ -1,6 +1,7 @@
 //! The way of packets through the relays while a block runs. What was dialled on one way does not go on on another: stream
 //! mode ends what it terminates, and terminates only what is dialled after it began, with the settings of that moment. So a
-//! replica across the link is detached before a change and dials anew after it.
+//! replica across the link is detached before a change and dials anew after it, and the primary has heard of the one before
+//! the other begins: a connection whose end never reached it would be kept for its timeout of a minute.
 
 use super::Scene;
 use crate::block::found::AsFound;
@@ -10,16 +11,15 @@ use wire::{Nodelay, Path, RelayOrder, RelayStatus, StreamOrder, StreamSettings};
 impl Scene<'_> {
     /// Takes another way with only these replicas attached, and waits until they are in sync over it.
     pub async fn take_path(&mut self, path: Path, attached: &[&Part]) -> Result<(), BlockError> {
-        let across: Vec<&Part> = attached
-            .iter()
-            .copied()
-            .filter(|replica| replica.datacenter != self.cast.home)
-            .collect();
+        let home = &self.cast.home;
+        let (beside, across): (Vec<&Part>, Vec<&Part>) =
+            attached.iter().partition(|replica| replica.datacenter == *home);
         // The primary would wait 5 s for further replicas before it synchronises one.
         AsFound::set(self, &self.cast.primary, "repl-diskless-sync-delay", "0").await?;
         for replica in &across {
             self.promote(replica).await?;
         }
+        self.in_sync(&beside).await?;
         self.set_path(path).await?;
         for replica in &across {
             self.attach(replica).await?;
