@@ -328,6 +328,47 @@ fn a_database_session_survives_a_drop_and_a_freeze_and_is_told_of_a_reset() {
 
 #[test]
 #[ignore = "needs a Docker engine"]
+fn a_lossy_lab_comes_up_and_loses_what_its_file_says() {
+    let text = std::fs::read_to_string(root().join("topologies/lossy.yaml")).unwrap();
+    let lab = Lab::up("lossy", &text);
+    let bench = [
+        "exec",
+        "redis-primary",
+        "redis-benchmark",
+        "-h",
+        "redis-far",
+        "-c",
+        "50",
+        "-n",
+        "5000",
+        "-t",
+        "get",
+        "-q",
+    ];
+    lab.ends(0, &bench);
+    let shown = lab.link(&["show"]);
+    let count = |at: usize, name: &str| shown["links"][at][name].as_u64().unwrap();
+    let lost = |at: usize| shown["links"][at]["dropped"]["loss_packets"].as_u64().unwrap();
+    assert!(lost(0) > 0 && lost(0) > lost(1), "{shown}");
+    assert!(count(0, "duplicated_packets") > 0, "{shown}");
+    assert_eq!(shown["links"][0]["conditions"]["mtu"], 1400);
+    let plain = lab.link(&[
+        "set",
+        "dc1-dc2",
+        "jitter=none",
+        "loss=none",
+        "duplicate=none",
+        "rate=default",
+        "mtu=none",
+    ]);
+    assert_eq!(plain["links"][0]["conditions"]["loss"], Value::Null);
+    lab.link(&["set", "dc1-dc2", "planned"]);
+    let again = lab.link(&["show"]);
+    assert_eq!(again["links"][0]["conditions"], shown["links"][0]["conditions"]);
+}
+
+#[test]
+#[ignore = "needs a Docker engine"]
 fn a_lab_in_stream_mode_terminates_its_connections_and_closes_them_at_a_cut() {
     let text = std::fs::read_to_string(root().join("topologies/stream.yaml")).unwrap();
     let lab = Lab::up("stream", &text);

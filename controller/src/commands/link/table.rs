@@ -230,15 +230,18 @@ fn lateness(link: &LinkRow) -> String {
     if link.overloaded_ms == 0 {
         return late;
     }
-    format!("{late}, overloaded for {}", time(link.overloaded_ms * 1000))
+    format!("{late}, overloaded for {}", seconds(link.overloaded_ms))
 }
 
 fn time(us: u64) -> String {
     humantime::format_duration(Duration::from_micros(us)).to_string()
 }
 
+fn seconds(ms: u64) -> String {
+    format!("{:.1} s", Duration::from_millis(ms).as_secs_f64())
+}
+
 fn state(link: &LinkRow) -> String {
-    let seconds = |ms: u64| format!("{:.1} s", Duration::from_millis(ms).as_secs_f64());
     let mut state = match (link.cut, link.last_heal_ago_ms) {
         (Some(kind), _) => format!("cut ({kind})"),
         (None, _) if link.frozen => "frozen".to_owned(),
@@ -387,7 +390,7 @@ mod tests {
         assert_eq!(lateness(&seen(status.clone())), "<=10us");
         status.counters.lateness[LATENESS_BOUNDS_NS.len()] = 100;
         status.counters.overloaded_tenths = 3;
-        assert_eq!(lateness(&seen(status)), ">50ms, overloaded for 300ms");
+        assert_eq!(lateness(&seen(status)), ">50ms, overloaded for 0.3 s");
     }
 
     #[test]
