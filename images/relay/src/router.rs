@@ -7,12 +7,14 @@
 //! guessed. A failing device ends the relay, and the routes then drop everything.
 
 pub mod kernel;
+mod lead;
 pub mod tun;
 
 use crate::chance;
 use crate::lane::{Change, Lane};
 use crate::tap::Taken;
-use kernel::{Alarm, now_ns};
+use kernel::{Alarm, Ended, nap, now_ns};
+use lead::Lead;
 use std::io::{self, Read, Write};
 use std::net::Ipv4Addr;
 use std::sync::mpsc::{Receiver, Sender};
@@ -22,8 +24,9 @@ use wire::{LinkStatus, RelayConfig, RelayLinkConfig};
 /// Packets read, and packets written on each lane, before the other side has its turn. A larger batch falls out
 /// of the cache (64 cost a fifth of the throughput without delay), a smaller one writes late under load.
 const BATCH: usize = 16;
-/// Longest sleep; only bounds the arithmetic.
-const SLEEP_MAX_NS: u64 = 3_600_000_000_000;
+/// Sleeps at the start that tell how late a sleep ends, and their length.
+const TRIALS: usize = 32;
+const TRIAL_NS: u64 = 500_000;
 /// The largest packet with its header, and some room.
 const FRAME_MAX: usize = 65_536 + 64;
 
@@ -110,6 +113,7 @@ pub struct Router {
     lanes: Vec<Lane>,
     requests: Receiver<Request>,
     alarm: Alarm,
+    lead: Lead,
     dropped_no_link: u64,
 }
 
@@ -124,12 +128,14 @@ impl Router {
             lanes,
             requests,
             alarm,
+            lead: Lead::measured(Vec::new()),
             dropped_no_link: 0,
         }
     }
 
     /// Route packets until the device fails.
     pub fn run(mut self) -> RouterError {
+        self.lead = Lead::measured((0..TRIALS).map(|_| lateness_of_a_sleep()).collect());
         let mut frame = vec![0; FRAME_MAX];
         loop {
             while let Ok(request) = self.requests.try_recv() {
@@ -150,7 +156,7 @@ impl Router {
             if more_to_read || more_to_write {
                 continue;
             }
-            if let Err(source) = self.sleep() {
+            if let Err(source) = self.rest() {
                 return RouterError::Wait {
                     name: self.tun.name().to_owned(),
                     source,
@@ -220,11 +226,28 @@ impl Router {
         left
     }
 
-    fn sleep(&self) -> io::Result<()> {
-        let due = self.lanes.iter().filter_map(Lane::next_due_ns).min();
-        let span = due.map_or(SLEEP_MAX_NS, |due| due.saturating_sub(now_ns()).min(SLEEP_MAX_NS));
-        self.alarm.wait(self.tun.file(), span)
+    /// Nothing can be read or written now: sleep until that changes.
+    fn rest(&mut self) -> io::Result<()> {
+        let Some(due) = self.lanes.iter().filter_map(Lane::next_due_ns).min() else {
+            // Without a limit no timer is set, and setting one costs more than all else here.
+            return self.alarm.wait(self.tun.file(), None).map(drop);
+        };
+        let (now, wake) = (now_ns(), due.saturating_sub(self.lead.ns()));
+        if wake <= now {
+            // What is left is spent looking for packets: to sleep and to wake takes longer.
+            return Ok(());
+        }
+        if self.alarm.wait(self.tun.file(), Some(wake - now))? == Ended::Time {
+            self.lead.learn(now_ns().saturating_sub(wake));
+        }
+        Ok(())
     }
+}
+
+fn lateness_of_a_sleep() -> u64 {
+    let wake = now_ns() + TRIAL_NS;
+    nap(TRIAL_NS);
+    now_ns().saturating_sub(wake)
 }
 
 /// Destination of an IPv4 packet behind the device's header. IPv6 has no links and no routes here; what comes of
