@@ -8,8 +8,8 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 use tokio::time::Instant;
 use wire::{
-    Beacon, CpuSeen, Failure, FromProbe, Id, Load, Operation, ProbeAnswer, ProbeOrder, Reply, Sample, ToProbe,
-    Transport,
+    Beacon, Bulk, Carried, CpuSeen, Failure, FromProbe, Id, Load, Operation, ProbeAnswer, ProbeOrder, Reply, Sample,
+    ToProbe, Transport,
 };
 
 /// What is allowed on top of the time that the probe itself was given, for the way and a busy host.
@@ -82,7 +82,7 @@ impl ProbeClient {
         self.channel.idle(Instant::now() + limit).await
     }
 
-    /// Gives a `Poll` or `Watch` and returns once the probe has announced that it sees values.
+    /// Gives a `Poll`, `Watch` or `Sink` and returns once the probe has announced that it sees values.
     ///
     /// # Errors
     /// What went wrong in the probe, or no announcement within `deadline`, which also limits the whole watch.
@@ -232,6 +232,17 @@ impl ProbeClient {
         }
     }
 
+    /// Bulk traffic to the sink of another probe ([`ProbeOrder::Sink`], given to [`ProbeClient::watch`]): what was sent.
+    ///
+    /// # Errors
+    /// What went wrong in the probe.
+    pub async fn bulk(&self, bulk: Bulk) -> Result<Carried, ChannelError> {
+        let deadline = Instant::now() + Duration::from_nanos(bulk.for_ns) + 2 * MARGIN;
+        let mut pending = self.send(&ProbeOrder::Bulk(bulk), deadline).await?;
+        let given = answer(&mut pending, deadline).await?;
+        carried_of(&pending, given)
+    }
+
     async fn send(&self, order: &ProbeOrder, deadline: Instant) -> Result<Pending, ChannelError> {
         let (id, line) = line(order);
         self.channel.send(id, shown(order), line, deadline).await
@@ -305,6 +316,15 @@ impl Watching {
         let given = answer(&mut self.pending, self.deadline).await?;
         samples_of(&self.pending, given)
     }
+
+    /// Waits for the end of a `Sink`: what it took in.
+    ///
+    /// # Errors
+    /// As [`Watching::finish`].
+    pub async fn carried(mut self) -> Result<Carried, ChannelError> {
+        let given = answer(&mut self.pending, self.deadline).await?;
+        carried_of(&self.pending, given)
+    }
 }
 
 /// Nanoseconds as the wire has them.
@@ -319,6 +339,13 @@ async fn answer(pending: &mut Pending, deadline: Instant) -> Result<ProbeAnswer,
         Ok(FromProbe { result: Ok(answer), .. }) => Ok(answer),
         Ok(FromProbe { result: Err(cause), .. }) => Err(pending.refused(cause)),
         Err(_) => Err(pending.strange(&text)),
+    }
+}
+
+fn carried_of(pending: &Pending, given: ProbeAnswer) -> Result<Carried, ChannelError> {
+    match given {
+        ProbeAnswer::Carried(carried) => Ok(carried),
+        other => Err(strange(pending, &other)),
     }
 }
 

@@ -7,6 +7,7 @@
 //! Everything that is timed runs on a thread of its own with blocking sockets; see `redis.rs` for why.
 
 mod beacon;
+mod bulk;
 mod clock;
 mod connect;
 mod control;

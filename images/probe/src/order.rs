@@ -1,6 +1,7 @@
 //! One order from its words to its answer. Knows which module performs what, and nothing else.
 
 use crate::beacon::{BeaconError, Beacons, Ears};
+use crate::bulk::{self, BulkError, sink};
 use crate::connect::ConnectClient;
 use crate::echo::{Echo, EchoError};
 use crate::host::{self, HostError};
@@ -40,6 +41,9 @@ pub enum OrderError {
     /// Beacons could not be sent.
     #[error("beacons: {0}")]
     Beacon(#[from] BeaconError),
+    /// Bulk traffic could not be sent or taken in.
+    #[error(transparent)]
+    Bulk(#[from] BulkError),
     /// The host could not be looked at.
     #[error(transparent)]
     Host(#[from] HostError),
@@ -94,6 +98,11 @@ pub fn perform(
         ProbeOrder::Stop { order } => Err(OrderError::NotUnderWay(order)),
         ProbeOrder::Sleeps { sleep_ns, count } => Ok(host::sleeps(sleep_ns, count, entry.stop())?),
         ProbeOrder::Cpu => Ok(ProbeAnswer::Cpu(host::cpu()?)),
+        ProbeOrder::Sink { for_ns } => {
+            let ready = || announce(ProbeAnswer::Watching);
+            Ok(ProbeAnswer::Carried(sink::take_in(for_ns, entry.stop(), ready)?))
+        }
+        ProbeOrder::Bulk(bulk) => Ok(ProbeAnswer::Carried(bulk::send(&bulk, entry.stop())?)),
         ProbeOrder::Sabotage { no_nodelay } => {
             socket::sabotage(no_nodelay);
             Ok(ProbeAnswer::Done)

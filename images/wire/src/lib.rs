@@ -16,8 +16,8 @@ pub use conditions::{
 };
 pub use path::{Nodelay, Path, StreamOrder, StreamSettings};
 pub use probe::{
-    Beacon, CpuSeen, Failure, FromProbe, Load, Operation, Pace, ProbeAnswer, ProbeOrder, Reply, Sample, ToProbe,
-    Transport, Written,
+    Beacon, Bulk, Carried, CpuSeen, Failure, FromProbe, Load, Operation, Pace, ProbeAnswer, ProbeOrder, Reply, Sample,
+    ToProbe, Transport, Written,
 };
 pub use relay::{
     Captured, CapturedPacket, CutKind, Defect, Fate, FromRelay, LATENESS_BOUNDS_NS, LinkCounters, LinkStatus, Mirror,
@@ -30,3 +30,6 @@ pub type Id = u64;
 /// Port on which every probe echoes datagrams and connections (see [`ProbeOrder::Echo`]) and takes beacons
 /// ([`ProbeOrder::Beacons`]).
 pub const ECHO_PORT: u16 = 7007;
+
+/// Port on which a probe that was ordered to takes in bulk traffic ([`ProbeOrder::Sink`]).
+pub const SINK_PORT: u16 = 7008;

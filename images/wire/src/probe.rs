@@ -68,6 +68,14 @@ pub enum ProbeOrder {
     },
     /// Processor time of the whole host, as /proc/stat counts it.
     Cpu,
+    /// Take in what other probes send to [`SINK_PORT`](crate::SINK_PORT), connections and datagrams, and throw it away.
+    /// It is ready when it announces [`ProbeAnswer::Watching`].
+    Sink {
+        /// How long.
+        for_ns: u64,
+    },
+    /// Send to the sink of another probe: the link under load, without any server.
+    Bulk(Bulk),
     /// Open connections without TCP_NODELAY from now on, or with it again: a negative control.
     Sabotage {
         /// Whether TCP_NODELAY is left out.
@@ -154,6 +162,39 @@ pub enum ProbeOrder {
         /// Limit of the connection and of the query.
         timeout_ns: u64,
     },
+}
+
+/// Bytes to send, for their number and not for their content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bulk {
+    /// Probe whose sink takes them.
+    pub target: Ipv4Addr,
+    /// Datagrams, or connections.
+    pub transport: Transport,
+    /// Sockets, each with its own thread.
+    pub sockets: u32,
+    /// Bytes of one write; of one datagram.
+    pub message_bytes: u32,
+    /// Messages in a second, over all sockets (`None`: as many as the kernel takes). Late ones are made good, so that
+    /// the mean holds.
+    pub per_s: Option<u32>,
+    /// How long.
+    pub for_ns: u64,
+}
+
+/// What a sink took in or a bulk order sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Carried {
+    /// Bytes, headers not counted.
+    pub bytes: u64,
+    /// Messages sent; of those taken in only datagrams, since a connection has no bounds of messages.
+    pub messages: u64,
+    /// Begin of the first write, or when the first bytes had come (0: none).
+    pub first_ns: u64,
+    /// End of the last write, or when the last bytes had come.
+    pub last_ns: u64,
 }
 
 /// A repeated, timed operation.
@@ -375,7 +416,7 @@ pub enum ProbeAnswer {
         /// Now, by the probe's clock.
         now_ns: u64,
     },
-    /// First answer to `Poll` and `Watch`: from now on values are seen. A second answer follows. It is left out if
+    /// First answer to `Poll`, `Watch` and `Sink`: from now on values are seen. A second answer follows. It is left out if
     /// nothing could be seen at all before the end.
     Watching,
     /// To `Echo`, `Load`, `Poll`, `Watch` and `Sleeps`.
@@ -409,6 +450,8 @@ pub enum ProbeAnswer {
     },
     /// To `Cpu`.
     Cpu(CpuSeen),
+    /// To `Sink` and `Bulk`.
+    Carried(Carried),
     /// To `PostgresBatch`, `Stop` and `Sabotage`.
     Done,
     /// To `PostgresQuery`.
