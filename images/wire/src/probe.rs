@@ -299,7 +299,7 @@ pub enum Operation {
         pipelined: bool,
     },
     /// `PSYNC ? -1` on an open connection, until its first reply; a new connection, untimed, for each. Replicas' own
-    /// timers are not in it.
+    /// timers are not in it; the server's `repl-diskless-sync-delay` would be, so it has to be 0.
     Psync,
     /// A Postgres session opened until the server is ready for a query; it is closed, untimed, before the next.
     PostgresConnect {

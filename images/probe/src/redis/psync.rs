@@ -1,9 +1,10 @@
 //! `PSYNC ? -1` until its first reply: what a replica's request for everything costs, without the replica's own timers.
 //!
-//! No REPLCONF is sent. A replica that says `capa eof` is made to wait `repl-diskless-sync-delay` for company before
-//! anything is answered; one that says nothing is answered as soon as the server has begun to save. A server begins
-//! only one save at a time, so each operation first waits, untimed, until none is under way, and closes, untimed, as
-//! soon as it was answered; the server then drops the save.
+//! As a replica would, it says first, untimed, that it takes a data set from the socket (`capa eof`): to one that cannot, the
+//! server saves to its disk, and the file stays. The server must not be told to wait for company
+//! (`repl-diskless-sync-delay` 0), or that wait is what is timed. A server begins only one save at a time, so each
+//! operation first waits, untimed, until none is under way, and closes, untimed, as soon as it was answered; the server
+//! then drops the save.
 
 use super::{Connection, RedisError, accept, pack};
 use crate::clock;
@@ -46,7 +47,7 @@ impl Client for PsyncClient {
     fn perform(&mut self, _: u32) -> Result<Outcome, RedisError> {
         let mut connection = Connection::open(self.target, self.limit)?;
         self.nodelay = connection.nodelay();
-        wait_for_no_save(&mut connection, self.limit)?;
+        prepare(&mut connection, self.limit)?;
         let timed = connection.ask(&pack(&[b"PSYNC", b"?", b"-1"]), self.limit)?;
         match accept(timed.value)? {
             Value::SimpleString(text) if text.starts_with("FULLRESYNC ") => Ok(Outcome {
@@ -63,11 +64,17 @@ impl Client for PsyncClient {
     }
 }
 
-fn wait_for_no_save(connection: &mut Connection, limit: Duration) -> Result<(), RedisError> {
+/// Says what a replica can take, and waits until no save is under way.
+fn prepare(connection: &mut Connection, limit: Duration) -> Result<(), RedisError> {
     let deadline_ns = clock::now_ns().saturating_add(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
-    let ask = pack(&[b"INFO", b"persistence"]);
+    let look = pack(&[b"INFO", b"persistence"]);
+    connection.send(&[pack(&[b"REPLCONF", b"capa", b"eof"]), look.clone()].concat())?;
+    match accept(connection.receive(limit)?)? {
+        Value::Okay => {}
+        other => return Err(RedisError::unexpected("REPLCONF", &other)),
+    }
     loop {
-        match accept(connection.ask(&ask, limit)?.value)? {
+        match accept(connection.receive(limit)?)? {
             Value::BulkString(text) if !saves(&text) => return Ok(()),
             Value::BulkString(_) => {}
             other => return Err(RedisError::unexpected("INFO persistence", &other)),
@@ -76,6 +83,7 @@ fn wait_for_no_save(connection: &mut Connection, limit: Duration) -> Result<(), 
             return Err(RedisError::Saving(limit.as_millis()));
         }
         clock::sleep_until(clock::now_ns() + LOOK_NS);
+        connection.send(&look)?;
     }
 }
 
@@ -88,7 +96,7 @@ fn saves(text: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fake::{Act, bulk, serve};
+    use super::super::fake::{Act, bulk, ok, serve};
     use super::*;
     use crate::load;
     use crate::running::Stop;
@@ -123,8 +131,12 @@ mod tests {
         let target = serve(move |command| {
             heard.send(command.join(" ")).unwrap();
             if command[0] == "PSYNC" {
-                let reply = format!("+FULLRESYNC {} 0\r\n$9\r\nREDIS0011", "a".repeat(40));
+                let id = "a".repeat(40);
+                let reply = format!("+FULLRESYNC {id} 0\r\n$EOF:{id}\r\nREDIS0011");
                 return Act::Late(Duration::from_millis(3), reply);
+            }
+            if command[0] == "REPLCONF" {
+                return ok();
             }
             looks += 1;
             let saving = u8::from(looks == 2);
@@ -134,8 +146,8 @@ mod tests {
         let (samples, failures) = run(target, Duration::from_secs(5));
         assert_eq!((samples.len(), failures), (2, vec![]));
         let commands: Vec<String> = hears.try_iter().collect();
-        let (info, psync) = ("INFO persistence", "PSYNC ? -1");
-        assert_eq!(commands, [info, psync, info, info, psync]);
+        let (able, info, psync) = ("REPLCONF capa eof", "INFO persistence", "PSYNC ? -1");
+        assert_eq!(commands, [able, info, psync, able, info, info, psync]);
         for sample in samples {
             let took = sample.ended_ns - sample.started_ns;
             assert!(
@@ -147,12 +159,16 @@ mod tests {
 
     #[test]
     fn a_save_without_end_and_a_refusal_are_failures() {
-        let target = serve(|_| Act::Say(bulk("rdb_bgsave_in_progress:1")));
+        let target = serve(|command| match command[0].as_str() {
+            "REPLCONF" => ok(),
+            _ => Act::Say(bulk("rdb_bgsave_in_progress:1")),
+        });
         let (samples, failures) = run(target, Duration::from_millis(30));
         assert_eq!((samples.len(), failures[0].times), (0, 2));
         assert_eq!(failures[0].cause, "the server was still saving after 30 ms");
         let target = serve(|command| match command[0].as_str() {
             "PSYNC" => Act::Say("-NOMASTERLINK Can't SYNC\r\n".into()),
+            "REPLCONF" => ok(),
             _ => Act::Say(bulk("rdb_bgsave_in_progress:0")),
         });
         let (_, failures) = run(target, Duration::from_secs(5));
