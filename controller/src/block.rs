@@ -7,6 +7,7 @@
 mod calibration;
 mod cast;
 mod far_cache;
+mod flights;
 mod found;
 mod lost_writes;
 mod nodelay;
@@ -45,6 +46,8 @@ pub enum Block {
     WaitAndDistance,
     /// 11: what does a relay that terminates TCP cost, and does TCP_NODELAY on it matter?
     Nodelay,
+    /// 12: how many times does an operation pay the delay?
+    Flights,
     /// 13: what does a link cost that delays one portion after the other?
     Serialising,
     /// 14: is the link as long as it was asked to be?
@@ -162,13 +165,14 @@ pub enum BlockError {
 
 impl Block {
     /// All that exist, in the order of their numbers.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::VisibilityLag,
         Self::LostWrites,
         Self::PriceOfWait,
         Self::FarCache,
         Self::WaitAndDistance,
         Self::Nodelay,
+        Self::Flights,
         Self::Serialising,
         Self::Calibration,
     ];
@@ -183,6 +187,7 @@ impl Block {
             Self::FarCache => 7,
             Self::WaitAndDistance => 10,
             Self::Nodelay => 11,
+            Self::Flights => 12,
             Self::Serialising => 13,
             Self::Calibration => 14,
         }
@@ -210,6 +215,7 @@ impl Block {
             Self::FarCache => far_cache::method(),
             Self::WaitAndDistance => wait_and_distance::method(),
             Self::Nodelay => nodelay::method(),
+            Self::Flights => flights::method(),
             Self::Serialising => serialising::method(),
             Self::Calibration => calibration::method(),
         }
@@ -223,6 +229,7 @@ impl Block {
             Self::PriceOfWait => price_of_wait::keys(),
             Self::FarCache => far_cache::keys(),
             Self::WaitAndDistance | Self::Nodelay | Self::Serialising => waits::keys(),
+            Self::Flights => flights::keys(),
             Self::Calibration => Vec::new(),
         }
     }
@@ -237,6 +244,7 @@ impl Block {
             | Self::FarCache
             | Self::WaitAndDistance
             | Self::Nodelay
+            | Self::Flights
             | Self::Serialising
             | Self::Calibration => TWO_DC,
         }
@@ -256,7 +264,7 @@ impl Block {
                 near: false,
                 database: false,
             },
-            Self::FarCache => Needs {
+            Self::FarCache | Self::Flights => Needs {
                 near: false,
                 database: true,
             },
@@ -377,8 +385,10 @@ async fn put_back(block: Block, scene: &mut Scene<'_>, found: &AsFound) -> Resul
     scene.idle().await?;
     let keys = block.keys();
     scene.remove_keys(&keys).await?;
-    if block == Block::FarCache {
-        far_cache::drop_table(scene).await?;
+    match block {
+        Block::FarCache => far_cache::drop_table(scene).await?,
+        Block::Flights => flights::close_database(scene).await?,
+        _ => {}
     }
     found.put_settings_back(scene).await?;
     found.check(scene, &keys).await
@@ -418,6 +428,7 @@ async fn measure(block: Block, scene: &mut Scene<'_>, found: &AsFound) -> Result
         Block::FarCache => far_cache::measure(scene, found).await,
         Block::WaitAndDistance => wait_and_distance::measure(scene, found).await,
         Block::Nodelay => nodelay::measure(scene).await,
+        Block::Flights => flights::measure(scene).await,
         Block::Serialising => serialising::measure(scene).await,
         Block::Calibration => calibration::measure(scene).await,
     }

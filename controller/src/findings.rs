@@ -5,6 +5,7 @@
 pub mod calibration;
 pub mod card;
 mod far_cache;
+pub mod flights;
 mod lost_writes;
 pub mod nodelay;
 mod price_of_wait;
@@ -130,6 +131,7 @@ fn measured(history: &History, block: BlockNumber) -> BlockFindings {
         7 => far_cache::judge(&rows),
         10 => wait_and_distance::judge(&rows),
         11 => nodelay::judge(&rows),
+        12 => flights::judge(&rows),
         13 => serialising::judge(&rows),
         14 => calibration::judge(&rows),
         _ => Judged::default(),

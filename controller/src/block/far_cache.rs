@@ -9,7 +9,7 @@ use super::{BlockError, Part};
 use crate::findings::row;
 use crate::probe::{Samples, nanoseconds};
 use std::time::Duration;
-use wire::{Load, Operation, Pace, ProbeAnswer, ProbeOrder, Reply};
+use wire::{Load, Operation, Pace, Reply};
 
 /// The table, named so that it is in nobody's way.
 const TABLE: &str = "testbed_far_cache";
@@ -58,7 +58,7 @@ pub async fn measure(scene: &mut Scene<'_>, found: &AsFound) -> Result<(), Block
     scene.progress("cache and database at home");
     let cast = scene.cast;
     home_reads(scene, ("cache at home", "get"), &cast.far).await?;
-    home_reads(scene, ("database at home", "postgres_read"), database(scene)).await?;
+    home_reads(scene, ("database at home", "postgres_read"), scene.database()).await?;
     for distance in Distance::all(found.delay_ns()) {
         far_reads(scene, distance).await?;
     }
@@ -72,7 +72,8 @@ pub fn keys() -> Vec<String> {
 
 /// Removes the table.
 pub async fn drop_table(scene: &Scene<'_>) -> Result<(), BlockError> {
-    sql(scene, format!("DROP TABLE IF EXISTS {TABLE}")).await
+    let sql = format!("DROP TABLE IF EXISTS {TABLE}");
+    scene.sql(scene.database(), sql, MAKE).await
 }
 
 async fn far_reads(scene: &mut Scene<'_>, distance: Distance) -> Result<(), BlockError> {
@@ -154,28 +155,12 @@ fn record(
 }
 
 async fn fill_table(scene: &Scene<'_>) -> Result<(), BlockError> {
-    sql(
-        scene,
-        format!(
-            "DROP TABLE IF EXISTS {TABLE}; CREATE TABLE {TABLE} (id integer PRIMARY KEY, payload text NOT NULL); \
-             INSERT INTO {TABLE} SELECT i, 'payload-' || i || '-' || repeat('x', {PADDING}) FROM generate_series(0, {ROWS} - 1) AS i; \
-             ANALYZE {TABLE}"
-        ),
-    )
-    .await
-}
-
-async fn sql(scene: &Scene<'_>, sql: String) -> Result<(), BlockError> {
-    let database = database(scene);
-    let order = ProbeOrder::PostgresBatch {
-        target: database.target,
-        sql,
-        timeout_ns: nanoseconds(MAKE),
-    };
-    match scene.lab.probe(&database.datacenter).order(order, MAKE * 2).await? {
-        ProbeAnswer::Done => Ok(()),
-        _ => Err(BlockError::OtherAnswer { order: "SQL" }),
-    }
+    let sql = format!(
+        "DROP TABLE IF EXISTS {TABLE}; CREATE TABLE {TABLE} (id integer PRIMARY KEY, payload text NOT NULL); \
+         INSERT INTO {TABLE} SELECT i, 'payload-' || i || '-' || repeat('x', {PADDING}) FROM generate_series(0, {ROWS} - 1) AS i; \
+         ANALYZE {TABLE}"
+    );
+    scene.sql(scene.database(), sql, MAKE).await
 }
 
 async fn fill_cache(scene: &Scene<'_>) -> Result<(), BlockError> {
@@ -192,13 +177,13 @@ async fn fill_cache(scene: &Scene<'_>) -> Result<(), BlockError> {
 async fn check_rows(scene: &mut Scene<'_>) -> Result<(), BlockError> {
     let cast = scene.cast;
     let rows = scene
-        .query(database(scene), &format!("SELECT count(*)::text FROM {TABLE}"))
+        .query(scene.database(), &format!("SELECT count(*)::text FROM {TABLE}"))
         .await?;
     scene.fact("rows", "table_rows_count", rows.parse().unwrap_or(-1))?;
     let mut same = 0;
     for i in COMPARED {
         let row = scene
-            .query(database(scene), &format!("SELECT payload FROM {TABLE} WHERE id = {i}"))
+            .query(scene.database(), &format!("SELECT payload FROM {TABLE} WHERE id = {i}"))
             .await?;
         let key = format!("{KEY}{i}");
         let near_and_far = [&cast.primary, &cast.far];
@@ -229,12 +214,4 @@ async fn check_rows(scene: &mut Scene<'_>) -> Result<(), BlockError> {
 
 fn payload(i: u32) -> String {
     format!("payload-{i}-{}", "x".repeat(PADDING))
-}
-
-fn database<'a>(scene: &Scene<'a>) -> &'a Part {
-    scene
-        .cast
-        .database
-        .as_ref()
-        .expect("the cast of this block has a database")
 }

@@ -16,7 +16,7 @@ pub struct Card {
     pub does_not_show: &'static str,
 }
 
-const CARDS: [Card; 8] = [
+const CARDS: [Card; 9] = [
     Card {
         number: 1,
         title: "Visibility lag",
@@ -61,6 +61,14 @@ const CARDS: [Card; 8] = [
         question: "What does a relay that terminates TCP cost at zero delay, and does TCP_NODELAY on its sockets matter?",
         does_not_show: "What TCP_NODELAY does in your servers and clients: those of Redis, Valkey and the probe set it themselves; it is the relay's that is \
              varied. The 40 ms are Linux's delayed acknowledgement; another kernel has another figure. Throughput is not measured.",
+    },
+    Card {
+        number: 12,
+        title: "Flights per operation",
+        question: "How many times does an operation pay the delay of the link?",
+        does_not_show: "What your client does: a library that greets the server, asks for TLS, or prepares a statement anew for each query pays \
+             two flights more for each of these, and a pool pays for the connection only once. The number says nothing of bandwidth: a reply that \
+             does not fit in TCP's first window pays again, however few requests there are.",
     },
     Card {
         number: 13,

@@ -3,14 +3,23 @@
 
 use super::{LOAD, REPLY, SETTLE, Scene};
 use crate::block::{BlockError, Part};
+use crate::probe::nanoseconds;
 use crate::replication::{Replication, SyncCounters, text_of};
 use std::time::{Duration, Instant};
-use wire::Reply;
+use wire::{ProbeAnswer, ProbeOrder, Reply};
 
 /// Keys of one command.
 const MOST_KEYS: usize = 500;
 /// Between two looks at a condition.
 const LOOK: Duration = Duration::from_millis(5);
+
+impl<'a> Scene<'a> {
+    /// The database of the block.
+    pub fn database(&self) -> &'a Part {
+        let database = self.cast.database.as_ref();
+        database.expect("the cast of this block has a database")
+    }
+}
 
 impl Scene<'_> {
     /// Waits until no probe works for this block any more: a load goes on in its probe when nobody waits for it.
@@ -60,6 +69,19 @@ impl Scene<'_> {
                 _ => None,
             }),
             reply => Err(other_reply(server, "CONFIG GET", &reply)),
+        }
+    }
+
+    /// Statements without a result, by the probe of the database's own datacenter, within `limit`.
+    pub async fn sql(&self, database: &Part, sql: String, limit: Duration) -> Result<(), BlockError> {
+        let order = ProbeOrder::PostgresBatch {
+            target: database.target,
+            sql,
+            timeout_ns: nanoseconds(limit),
+        };
+        match self.lab.probe(&database.datacenter).order(order, limit * 2).await? {
+            ProbeAnswer::Done => Ok(()),
+            _ => Err(BlockError::OtherAnswer { order: "SQL" }),
         }
     }
 
