@@ -33,9 +33,9 @@ const WARMUP: u32 = 1;
 /// PSYNCs that count: each has the server save and drop the save, so they last longest.
 const PSYNCS: u32 = 21;
 /// Operations that count, of 2 flights, of 4 and of 8: they last nearly as long as the PSYNCs.
-const COUNTS: [u32; 3] = [60, 32, 36];
+const COUNTS: [u32; 3] = [60, 32, 34];
 /// Operations beside the server, and the pause between two.
-const BESIDES: (u32, Duration) = (30, Duration::from_millis(100));
+const BESIDES: (u32, Duration) = (22, Duration::from_millis(180));
 /// Most flights of an operation of which one connection does all; a longer one is spread over two, so that none takes much
 /// longer than the PSYNCs. Not more: proving a password is work for both ends, and four at a time wait for a processor.
 const FLIGHTS_OF_ONE: u32 = 4;
@@ -51,14 +51,16 @@ const LOOK: Duration = Duration::from_millis(10);
 
 pub fn method() -> String {
     format!(
-        "At 20ms and at 40ms one way: from the probe across the link to the primary a TCP connection, GET, SET, MULTI with {SETS} SETs and EXEC (each \
+        "At {} and at {} one way: from the probe across the link to the primary a TCP connection, GET, SET, MULTI with {SETS} SETs and EXEC (each \
          after the reply to the one before, and all written at once), and `PSYNC ? -1` until its first reply, on a new connection that is \
          opened untimed; from the other probe to the database a session of a trusted role and of one that has to prove its password \
          (scram-sha-256), from the first packet until the server is ready, without TLS, and a prepared query; and SET followed by WAIT 1 after its \
          reply, from the probe beside the primary, with only the far replica attached. {}, all operations at the same time, each on one \
          connection, those of 8 flights on two; {} of each that count, {} of those of 4 flights, {} of those of 8, {PSYNCS} PSYNCs. At the same time the same \
          from the probe beside the server, {} of each, {} (not WAIT and PSYNC). TCP_NODELAY everywhere. Round trip: \
-         datagrams between the probes, both ways, before, beside and after.",
+         datagrams between the probes, both ways, all the while.",
+        row::time(DELAYS_NS[0]),
+        row::time(DELAYS_NS[1]),
         in_words(PACE),
         COUNTS[0],
         COUNTS[1],
@@ -92,9 +94,7 @@ pub async fn measure(scene: &mut Scene<'_>) -> Result<(), BlockError> {
     for delay_ns in DELAYS_NS {
         scene.set_delay(delay_ns).await?;
         scene.progress(&format!("every operation at {} one way", row::time(delay_ns)));
-        scene.round_trips(delay_ns).await?;
         at_delay(scene, &password, delay_ns).await?;
-        scene.round_trips(delay_ns).await?;
     }
     Ok(())
 }
