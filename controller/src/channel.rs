@@ -192,6 +192,12 @@ impl Channel {
 }
 
 impl Channel {
+    /// Orders of ours that nobody waits for any more and that the program is still at.
+    #[must_use]
+    pub fn forsaken(&self) -> Vec<Id> {
+        lock(&self.line.ears).forsaken.iter().copied().collect()
+    }
+
     /// Sends an order whose answer nobody waits for, if there is room for it now; for where one cannot wait.
     pub fn tell(&self, json: String) {
         // Full or ended: then it is as if it had been lost on the way, and the program's own limits hold.

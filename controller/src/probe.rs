@@ -77,8 +77,12 @@ impl ProbeClient {
         answer(&mut pending, deadline).await
     }
 
-    /// Waits until the probe has ended everything that we ordered and wait for no more; whether it has within `limit`.
+    /// Ends everything that we ordered and wait for no more, and waits until the probe has; whether it has within `limit`.
     pub async fn idle(&self, limit: Duration) -> bool {
+        for order in self.channel.forsaken() {
+            let (_, line) = line(&ProbeOrder::Stop { order });
+            self.channel.tell(line);
+        }
         self.channel.idle(Instant::now() + limit).await
     }
 
