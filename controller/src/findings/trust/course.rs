@@ -64,11 +64,6 @@ impl Course {
         &self.steps
     }
 
-    /// The step in force at a time.
-    pub fn at(&self, ns: u64) -> Option<&Step> {
-        self.steps.get(self.index(ns)?)
-    }
-
     /// When a step ends (the last: never).
     pub fn ends_ns(&self, step: usize) -> u64 {
         self.steps.get(step + 1).map_or(u64::MAX, |next| next.at_ns)
@@ -89,7 +84,7 @@ impl Course {
     }
 
     /// Steps that overlap a stretch of time.
-    fn overlapping(&self, from_ns: u64, to_ns: u64) -> &[Step] {
+    pub fn overlapping(&self, from_ns: u64, to_ns: u64) -> &[Step] {
         match (self.index(from_ns), self.index(to_ns)) {
             (Some(first), Some(last)) => &self.steps[first..=last.max(first)],
             _ => &[],
@@ -292,7 +287,7 @@ mod tests {
     fn a_step_that_changes_nothing_is_none() {
         let course = course_of(&[step(0, 20), step(500, 20), step(900, 5)]);
         assert_eq!(course.steps(), [step(0, 20), step(900, 5)]);
-        assert_eq!(course.at(899 * MS), Some(&step(0, 20)));
+        assert_eq!(course.overlapping(0, 899 * MS), [step(0, 20)]);
         assert_eq!((course.ends_ns(0), course.ends_ns(1)), (900 * MS, u64::MAX));
     }
 }

@@ -5,6 +5,8 @@
 
 /// A relay's answer carries the time just after a change was made; the change itself lies up to so much before it.
 pub const STAMP_NS: u64 = 2_000_000;
+/// A change of the path is confirmed by all relays before it is recorded: a look may see it up to so much earlier.
+pub const RECORDED_NS: u64 = 500_000_000;
 /// Reading of clocks on two cores: what is earlier than possible by more than this was early.
 pub const CLOCK_NS: u64 = 20_000;
 /// A packet that has not come so long after it should have left is not on its way any more.
@@ -40,9 +42,13 @@ pub const STEAL: f64 = 0.03;
 /// Round trip of a probe with itself, median.
 pub const OVERHEAD_NS: f64 = 500_000.0;
 
-/// Share of a block's tenths of a second in which a relay was overloaded: suspect, and void. Where little passes, one packet
-/// that a busy host held up makes such a tenth.
-pub const OVERLOADED: [f64; 2] = [0.05, 0.5];
+/// Share of a block's tenths of a second in which a relay was overloaded. Where little passes, one packet that a busy host held
+/// up makes such a tenth, so this alone never makes a table void.
+pub const OVERLOADED: f64 = 0.05;
+/// A relay writes a packet late from here on.
+pub const WRITTEN_LATE_NS: u64 = 1_000_000;
+/// Share of all packets of a block that were: suspect, and void.
+pub const WRITTEN_LATE: [f64; 2] = [0.03, 0.25];
 
 /// A round trip shorter than asked by more than this was not delayed; a median has no such error.
 pub const ROUND_TRIP_EARLY_NS: f64 = 200_000.0;

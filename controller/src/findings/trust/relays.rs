@@ -2,12 +2,12 @@
 //! for, dropping nothing unasked, not overloaded, and scheduled alike.
 
 use super::doubt::Doubt;
-use super::limits::OVERLOADED;
+use super::limits::{OVERLOADED, RECORDED_NS, WRITTEN_LATE, WRITTEN_LATE_NS};
 use super::seen::{Link, Seen, State};
 use crate::claim::Cause;
 use crate::findings::row;
 use crate::history::RelaySeen;
-use wire::{Conditions, DEFAULT_RATE_BITS_PER_S, LinkCounters, Path};
+use wire::{Conditions, DEFAULT_RATE_BITS_PER_S, LATENESS_BOUNDS_NS, LinkCounters, Path};
 
 /// Tenths of a second in a nanosecond.
 const TENTH_NS: f64 = 1e8;
@@ -33,6 +33,7 @@ pub fn doubts(seen: &Seen<'_>) -> Vec<Doubt> {
 /// Doubts about the relay's part of a directed link.
 pub fn of_link(link: &Link<'_>, seen: &Seen<'_>) -> Vec<Doubt> {
     let mut doubts = dropped(link);
+    doubts.extend(written_late(link));
     doubts.extend(overloaded(link, seen));
     doubts.extend(changed(link));
     doubts
@@ -135,12 +136,37 @@ fn dropped(link: &Link<'_>) -> Vec<Doubt> {
 fn overloaded(link: &Link<'_>, seen: &Seen<'_>) -> Option<Doubt> {
     let tenths = link.grew(|counters| counters.overloaded_tenths) as f64;
     let of = (seen.took_ns as f64 / TENTH_NS).max(1.0);
-    Doubt::graded(tenths / of, OVERLOADED, Cause::Noise, || {
-        format!(
-            "the relay of {} was overloaded for {:.1} of {:.1} s: its delay was not true",
+    (tenths / of > OVERLOADED).then(|| {
+        Doubt::suspect(format!(
+            "the relay of {} was overloaded for {:.1} of {:.1} s",
             link.from,
             tenths / 10.0,
             of / 10.0
+        ))
+    })
+}
+
+/// Packets that the relay wrote late, whatever passed: the block's own and the beacons.
+fn written_late(link: &Link<'_>) -> Option<Doubt> {
+    let classes = LATENESS_BOUNDS_NS.iter().map(Some).chain([None]);
+    let grown = classes.enumerate().map(|(i, bound)| {
+        let late = bound.is_none_or(|&bound_ns| bound_ns > WRITTEN_LATE_NS);
+        (late, link.grew(|counters| counters.lateness[i]))
+    });
+    let (mut late, mut all) = (0, 0);
+    for (is_late, packets) in grown {
+        all += packets;
+        late += if is_late { packets } else { 0 };
+    }
+    if all == 0 {
+        return None;
+    }
+    Doubt::graded(late as f64 / all as f64, WRITTEN_LATE, Cause::Noise, || {
+        format!(
+            "the relay of {} wrote {late} of {all} packets to {} more than {} too late: its delay was not true",
+            link.from,
+            link.to,
+            row::time(WRITTEN_LATE_NS)
         )
     })
 }
@@ -157,45 +183,37 @@ fn changed(link: &Link<'_>) -> Option<Doubt> {
 
 fn differs(link: &Link<'_>, state: &State<'_>) -> Option<String> {
     let (now_ns, path) = state.when?;
+    let until_ns = now_ns.saturating_add(RECORDED_NS);
     let status = state.status;
     if status.playing_since_ns.is_some() {
         return Some("a schedule is being carried out".to_owned());
     }
-    let asked_path = link.paths.iter().rev().find(|(at_ns, _)| *at_ns <= now_ns)?.1;
-    if path != asked_path {
-        return Some(format!("packets took the way {path:?} instead of {asked_path:?}"));
+    let paths = link.paths_between(now_ns, until_ns);
+    if !paths.contains(&path) {
+        return Some(format!("packets took the way {path:?} instead of {:?}", paths.first()?));
     }
     if path == Path::Kernel {
         return None;
     }
-    let asked = link.course.at(now_ns)?;
     let told = &status.conditions;
-    if told.delay_ns != asked.delay_ns {
-        return Some(format!(
-            "its delay was {} instead of {}",
-            row::time(told.delay_ns),
-            row::time(asked.delay_ns)
-        ));
+    let is = (told.delay_ns, status.cut.is_some(), status.frozen);
+    let asked = link.course.overlapping(now_ns, until_ns).iter();
+    let asked: Vec<_> = asked.map(|step| (step.delay_ns, step.cut, step.frozen)).collect();
+    if !asked.contains(&is) {
+        return Some(format!("it was {} instead of {}", shown(is), shown(*asked.first()?)));
     }
-    if status.cut.is_some() != asked.cut || status.frozen != asked.frozen {
-        return Some(format!(
-            "it was {} instead of {}",
-            condition(status.cut.is_some(), status.frozen),
-            condition(asked.cut, asked.frozen)
-        ));
-    }
-    let first = link.conditions()?;
     let alike = Conditions {
         delay_ns: told.delay_ns,
-        ..first.clone()
+        ..link.conditions()?.clone()
     };
     (*told != alike).then(|| "conditions other than its delay".to_owned())
 }
 
-fn condition(cut: bool, frozen: bool) -> &'static str {
-    match (cut, frozen) {
-        (true, _) => "cut",
-        (_, true) => "frozen",
-        _ => "up",
-    }
+fn shown((delay_ns, cut, frozen): (u64, bool, bool)) -> String {
+    let state = match (cut, frozen) {
+        (true, _) => ", cut",
+        (_, true) => ", frozen",
+        _ => "",
+    };
+    format!("{}{state}", row::time(delay_ns))
 }

@@ -150,6 +150,16 @@ impl<'a> Link<'a> {
         format!("{} to {}", self.from, self.to)
     }
 
+    /// The ways that packets were to take at some moment of a stretch of time.
+    pub fn paths_between(&self, from_ns: u64, to_ns: u64) -> Vec<Path> {
+        let first = self.paths.iter().rposition(|(at_ns, _)| *at_ns <= from_ns);
+        let stretch = self.paths.iter().skip(first.unwrap_or_default());
+        stretch
+            .take_while(|(at_ns, _)| *at_ns <= to_ns)
+            .map(|(_, path)| *path)
+            .collect()
+    }
+
     /// What it was told to do at the start.
     pub fn conditions(&self) -> Option<&'a Conditions> {
         self.states.first().map(|state| &state.status.conditions)

@@ -272,7 +272,7 @@ fn what_a_relay_dropped_unasked_is_void_for_each_reason() {
 }
 
 #[test]
-fn an_overloaded_relay_is_suspect_and_one_that_was_so_most_of_the_time_void() {
+fn an_overloaded_relay_is_suspect() {
     let overloaded = |tenths: u64| {
         let story = Scenery::still().counters(move |counters| counters.overloaded_tenths = tenths);
         let mut history = story.story().history();
@@ -285,7 +285,22 @@ fn an_overloaded_relay_is_suspect_and_one_that_was_so_most_of_the_time_void() {
     };
     assert_eq!(overloaded(4), Trust::Sound);
     assert!(matches!(overloaded(8), Trust::Suspect(why) if why[0].contains("overloaded for 0.8 of 10.0 s")));
-    assert!(matches!(overloaded(60), Trust::Void(_)));
+}
+
+#[test]
+fn a_relay_that_wrote_late_is_suspect_or_void() {
+    // Classes up to 20 us, up to 1 ms, up to 2 ms, and beyond the last bound.
+    let late = |packets: u64| {
+        Scenery::still().counters(move |counters| {
+            counters.lateness[1] = 900 - packets;
+            counters.lateness[7] = 100;
+            counters.lateness[8] = packets - 1;
+            counters.lateness[13] = 1;
+        })
+    };
+    late(20).assert_sound();
+    late(100).assert_suspect("wrote 100 of 1000 packets to dc2 more than 1ms too late");
+    late(300).assert_void(Cause::Noise, "wrote 300 of 1000 packets");
 }
 
 #[test]
@@ -299,8 +314,11 @@ fn relays_that_are_scheduled_differently_are_suspect() {
 fn a_link_that_somebody_else_changes_is_void() {
     let changes: [(Break<RelayStatus>, &str); 6] = [
         (|last| last.links[0].conditions.delay_ns = 7 * MS, "7ms instead of 20ms"),
-        (|last| last.links[0].cut = Some(CutKind::Drop), "cut instead of up"),
-        (|last| last.links[0].frozen = true, "frozen instead of up"),
+        (
+            |last| last.links[0].cut = Some(CutKind::Drop),
+            "20ms, cut instead of 20ms",
+        ),
+        (|last| last.links[0].frozen = true, "20ms, frozen instead of 20ms"),
         (|last| last.path = Path::Kernel, "the way Kernel instead of Tun"),
         (
             |last| last.links[0].conditions.mtu = Some(900),
