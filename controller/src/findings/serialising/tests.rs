@@ -47,7 +47,7 @@ fn defined(row: &str, what: &str, delay_ms: f64) -> f64 {
 fn what_the_links_are_defined_to_do_holds() {
     let judged = story(&defined).judged();
     judged.assert_all_hold();
-    assert_eq!(judged.findings.len(), 2 * 2 + 1 + 2 * 2);
+    assert_eq!(judged.findings.len(), 2 * 2 + 1 + 2 + 1);
     assert_eq!(judged.table.rows.len(), 8);
     assert_eq!(judged.table.rows[5][..3], ["serialising", "on", "20ms"]);
     assert!(judged.table.rows[5][5].starts_with("5.0"), "{:?}", judged.table.rows[5]);
