@@ -328,6 +328,58 @@ fn a_database_session_survives_a_drop_and_a_freeze_and_is_told_of_a_reset() {
 
 #[test]
 #[ignore = "needs a Docker engine"]
+fn a_schedule_is_carried_out_by_the_relays_in_both_directions() {
+    let planned = CACHE.replace("20ms }", "20ms, schedule: \"at 1s cut, at 2500ms heal\" }");
+    let lab = Lab::up("schedule", &planned);
+    let cut = |shown: &Value| [0, 1].map(|at| shown["links"][at]["cut"].as_str().map(str::to_owned));
+    let drop = Some("drop".to_owned());
+    until("the planned cut", LONG, || {
+        cut(&lab.link(&["show"])) == [drop.clone(), drop.clone()]
+    });
+    until("the planned heal", LONG, || cut(&lab.link(&["show"])) == [None, None]);
+    let shown = lab.link(&["show"]);
+    assert_eq!(
+        shown["links"][0]["playing_for_ms"],
+        Value::Null,
+        "it has come to its end"
+    );
+
+    let since = Instant::now();
+    let playing = lab.link(&[
+        "play",
+        "dc1-dc2",
+        "at 1s cut reset, at 2s heal, flap every 500ms until 4s",
+    ]);
+    assert!(
+        since.elapsed() < Duration::from_millis(900),
+        "it returns at once: {:?}",
+        since.elapsed()
+    );
+    assert_eq!(cut(&playing), [None, None]);
+    assert!(playing["links"][1]["playing_for_ms"].is_u64());
+    let reset = Some("reset".to_owned());
+    until("the cut", LONG, || {
+        cut(&lab.link(&["show"])) == [reset.clone(), reset.clone()]
+    });
+    until("the end", LONG, || {
+        lab.link(&["show"])["links"][0]["playing_for_ms"].is_null()
+    });
+    assert_eq!(cut(&lab.link(&["show"])), [None, None], "flapping ends healed");
+
+    lab.link(&["play", "dc1:dc2", "at 500ms set delay=1ms, flap every 100ms"]);
+    until("the new delay", LONG, || {
+        lab.link(&["show"])["links"][0]["delay_us"] == 1000
+    });
+    until("the flapping", LONG, || cut(&lab.link(&["show"]))[0].is_some());
+    lab.link(&["stop", "dc1-dc2"]);
+    let left = cut(&lab.link(&["show"]));
+    std::thread::sleep(Duration::from_millis(400));
+    assert_eq!(cut(&lab.link(&["show"])), left, "the link stays as it is");
+    assert_eq!(left[1], None, "the other direction was not told to flap");
+}
+
+#[test]
+#[ignore = "needs a Docker engine"]
 fn a_lossy_lab_comes_up_and_loses_what_its_file_says() {
     let text = std::fs::read_to_string(root().join("topologies/lossy.yaml")).unwrap();
     let lab = Lab::up("lossy", &text);
