@@ -83,7 +83,7 @@ for delay in 5 20 40; do
 done
 
 "$testbed" --quiet link set dc1-dc2 delay=5ms -p "$lab" >/dev/null
-at "$far" iperf3 -s -p 5201 >"$dir/server" 2>&1 &
+nsenter -t "$far" -n iperf3 -s -p 5201 >"$dir/server" 2>&1 &
 started+=($!)
 sleep 0.5
 
@@ -111,9 +111,9 @@ row "iperf3 UDP, packets lost (said: dropped by the link)" "$(jq .end.sum.lost_p
 row "iperf3 UDP, packets lost (%; said: loss=2%)" "$(jq .end.sum.lost_percent "$dir/lossy")" 2 1.29 2.71
 
 # tshark on both nodes, and the link's own capture between them.
-at "$near" tshark -q -i eth0 -f icmp -w "$dir/near" 2>"$dir/near.log" &
+nsenter -t "$near" -n tshark -q -i eth0 -f icmp -w "$dir/near" 2>"$dir/near.log" &
 started+=($!)
-at "$far" tshark -q -i eth0 -f icmp -w "$dir/far" 2>"$dir/far.log" &
+nsenter -t "$far" -n tshark -q -i eth0 -f icmp -w "$dir/far" 2>"$dir/far.log" &
 started+=($!)
 for log in near.log far.log; do
   for _ in $(seq 50); do grep -q Capturing "$dir/$log" && break || sleep 0.1; done
