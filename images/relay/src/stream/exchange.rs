@@ -138,7 +138,7 @@ impl Exchange {
                     return Ok(());
                 }
             }
-            self.do_due()?;
+            self.carry_out_due()?;
             self.sleep(&mut events)?;
             for event in events.drain(..) {
                 self.wake(Waker::of(event.data), event.flags, &mut buffer)?;
@@ -239,7 +239,7 @@ impl Exchange {
         Ok(())
     }
 
-    fn do_due(&mut self) -> io::Result<()> {
+    fn carry_out_due(&mut self) -> io::Result<()> {
         let now = now_ns();
         let crossings = &self.crossings;
         let is_due = |connection: &Connection| {

@@ -1,3 +1,5 @@
+//! One direction of a connection: order, bounds and cuts of its portions, against a clock of the test.
+
 use super::*;
 use StreamOrder::{Pipelined, Serialising};
 
