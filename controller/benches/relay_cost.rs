@@ -1,160 +1,114 @@
-//! What the relay itself costs: GET through the TUN and the delay line at zero delay, beside the same path with the two
-//! relays forwarding in the kernel. One lab, both paths in turn, so that a slow minute of the host meets both.
+//! What the relay itself costs at zero delay: small requests, pipelined requests, bulk and datagrams, through the TUN and
+//! the delay line, beside the same path with the two relays forwarding in the kernel. One lab, both paths in turn, so that
+//! a slow minute of the host meets both.
 //!
-//! `cargo bench -p testbed --bench relay_cost`. Needs a Docker engine; makes one lab and removes it. Prints medians over
-//! the rounds and the ratio; the only thing asserted is that both paths answered.
+//! `cargo bench -p testbed --bench relay_cost [-- --long]`. Needs a Docker engine; makes one lab and removes it. Prints
+//! medians over the rounds beside the goals; the only thing asserted is that both paths answered.
 
-use std::process::{Command, ExitCode};
-use std::sync::Arc;
-use std::time::Duration;
-use testbed::docker::{Docker, EngineHandle};
-use testbed::lab::{self, Engines, Lab};
-use testbed::names::{DatacenterName, LabName, NodeName};
-use testbed::stats::Summary;
-use wire::{Load, Operation, Pace, Path, ProbeOrder, RelayOrder, Reply};
+#[path = "shared/ground.rs"]
+mod ground;
+
+use ground::{Ground, LIMIT, Outcome, bench, has, quantile, testbed};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use testbed::stats::median;
+use wire::{Bulk, Carried, Operation, Path, ProbeOrder, Reply, Transport};
 
 const LAB: &str = "bench-relay-cost";
-const ROUNDS: usize = 7;
 const GETS: u32 = 2000;
-const LIMIT: Duration = Duration::from_secs(5);
-
-type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+const PIPELINED: &str = "200000";
+const SPAN: Duration = Duration::from_secs(2);
+const OFFERED_PER_S: u32 = 100_000;
 
 fn main() -> ExitCode {
-    // `cargo test --benches` calls it too; only `cargo bench` measures.
-    if !std::env::args().any(|argument| argument == "--bench") {
-        println!("skipped: measures only under `cargo bench`");
-        return ExitCode::SUCCESS;
-    }
-    let runtime = tokio::runtime::Runtime::new().expect("a tokio runtime can be made");
-    let outcome = testbed(&["up", &topology(), "-p", LAB]).and_then(|_| runtime.block_on(measure()));
-    let lowered = testbed(&["down", "-p", LAB]);
-    match outcome.and(lowered) {
-        Ok(_) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("failed to {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn topology() -> String {
-    format!("{}/../topologies/two-dc.yaml", env!("CARGO_MANIFEST_DIR"))
-}
-
-fn testbed(arguments: &[&str]) -> Outcome<String> {
-    let output = Command::new(env!("CARGO_BIN_EXE_testbed"))
-        .arg("--quiet")
-        .args(arguments)
-        .output()?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(format!("run testbed {}: {said}", arguments.join(" ")).into())
+    bench(LAB, measure)
 }
 
 /// One round on one path.
 struct Round {
-    get_us: Summary,
+    get_us: f64,
+    get_p99_us: f64,
     pipelined_per_s: f64,
+    bulk_gbit_per_s: f64,
+    bulk_cpu_s_per_gb: f64,
+    datagrams_per_s: f64,
 }
 
-async fn measure() -> Outcome<()> {
-    let engine: EngineHandle = Arc::new(Docker::connect(None).await?);
-    let lab = lab::find(&Engines::from(engine), Some(&LabName::new(LAB)?)).await?;
-    let [dc1, dc2] = [DatacenterName::new("dc1")?, DatacenterName::new("dc2")?];
-    lab.set_delay_both(&dc1, &dc2, 0).await?;
-    let primary = lab.target(&NodeName::new("redis-primary")?);
-    let set = lab
-        .probe(&dc1)
-        .redis(primary, &["SET", "get:0", &"x".repeat(64)], LIMIT)
-        .await?;
+async fn measure(ground: Ground) -> Outcome<()> {
+    let rounds_wanted = if has("--long") { 11 } else { 5 };
+    ground.set_delay(0).await?;
+    let key = ["SET", "get:0", &"x".repeat(64)];
+    let set = ground.probe().redis(ground.target(), &key, LIMIT).await?;
     if set != Reply::Text("OK".into()) {
         return Err(format!("SET a key: {set:?}").into());
     }
     let mut rounds = [Vec::new(), Vec::new()];
-    for round in 0..ROUNDS {
+    for round in 0..rounds_wanted {
         // The order alternates, so that neither path always has the warmer machine.
         let mut order = [(0, Path::Tun), (1, Path::Kernel)];
         if round % 2 == 1 {
             order.reverse();
         }
         for (slot, path) in order {
-            rounds[slot].push(one(&lab, path).await?);
+            ground.set_path(path).await?;
+            rounds[slot].push(one(&ground).await?);
         }
     }
-    for datacenter in [&dc1, &dc2] {
-        lab.relay(datacenter)
-            .order(RelayOrder::SetPath { path: Path::Tun })
-            .await?;
-    }
+    ground.set_path(Path::Tun).await?;
     print(&rounds);
     Ok(())
 }
 
-/// From the probe of dc2 to the primary in dc1: each request and each reply meets both relays.
-async fn one(lab: &Lab, path: Path) -> Outcome<Round> {
-    let [dc1, dc2] = [DatacenterName::new("dc1")?, DatacenterName::new("dc2")?];
-    for datacenter in [&dc1, &dc2] {
-        lab.relay(datacenter).order(RelayOrder::SetPath { path }).await?;
-    }
-    let load = Load {
-        target: lab.target(&NodeName::new("redis-primary")?),
-        operation: Operation::Get {
-            key: "get:".into(),
-            keys: 1,
-            stride: 1,
-        },
-        connections: 1,
-        warmup: 200,
-        count: GETS,
-        for_ns: None,
-        pace: Pace::Closed { pause_ns: 0 },
-        timeout_ns: 5_000_000_000,
+/// From dc2 to dc1: what goes there and what comes back meets both relays.
+async fn one(ground: &Ground) -> Outcome<Round> {
+    let get = Operation::Get {
+        key: "get:".into(),
+        keys: 1,
+        stride: 1,
     };
-    let measured = lab.probe(&dc2).samples(ProbeOrder::Load(load), 2 * LIMIT).await?;
-    if !measured.failures.is_empty() {
-        return Err(format!("GET: {:?}", measured.failures).into());
+    let gets = ground.round_trips(get, GETS, 0).await?;
+    let pipelined_per_s = pipelined(ground)?;
+    let (busy_s, began) = (ground.busy_s().await?, Instant::now());
+    let (_, carried) = carry(ground, ground.bulk(Transport::Tcp, 1, 1 << 17, None, SPAN)).await?;
+    let spent_s = ground.busy_s().await? - busy_s;
+    if began.elapsed() > 3 * SPAN {
+        return Err("measure bulk: it took far too long".into());
     }
-    let us: Vec<f64> = measured
-        .samples
-        .iter()
-        .map(|sample| (sample.ended_ns - sample.started_ns) as f64 / 1e3)
-        .collect();
+    let (sent, taken) = carry(ground, ground.bulk(Transport::Udp, 1, 64, Some(OFFERED_PER_S), SPAN)).await?;
     Ok(Round {
-        get_us: Summary::of(&us).ok_or("summarise GETs: none was measured")?,
-        pipelined_per_s: pipelined(lab)?,
+        get_us: quantile(&gets, 0.5),
+        get_p99_us: quantile(&gets, 0.99),
+        pipelined_per_s,
+        bulk_gbit_per_s: carried.bytes as f64 * 8.0 / (carried.last_ns - carried.first_ns) as f64,
+        bulk_cpu_s_per_gb: spent_s / (carried.bytes as f64 / 1e9),
+        datagrams_per_s: taken.messages as f64 * 1e9 / (sent.last_ns - sent.first_ns) as f64,
     })
 }
 
-/// redis-benchmark, unmodified, from the far replica's container: 50 connections, 16 requests in flight on each.
-fn pipelined(lab: &Lab) -> Outcome<f64> {
-    let target = lab.target(&NodeName::new("redis-primary")?);
-    let (host, port) = (target.ip().to_string(), target.port().to_string());
-    let words = [
-        "exec",
-        "-p",
-        LAB,
-        "redis-far",
-        "redis-benchmark",
-        "-h",
-        &host,
-        "-p",
-        &port,
-        "-c",
-        "50",
-        "-P",
-        "16",
-        "-n",
-        "300000",
-        "-d",
-        "64",
-        "-t",
-        "get",
-        "--csv",
+/// What was sent and what arrived.
+async fn carry(ground: &Ground, bulk: Bulk) -> Outcome<(Carried, Carried)> {
+    // It listens a little longer than is sent, for what is on its way.
+    let for_ns = bulk.for_ns + 200 * ground::MS;
+    let sink = ground
+        .far_probe()
+        .watch(ProbeOrder::Sink { for_ns }, LIMIT + 2 * SPAN)
+        .await?;
+    let sent = ground.probe().bulk(bulk).await?;
+    let taken = sink.carried().await?;
+    if taken.bytes == 0 {
+        return Err(format!("carry {bulk:?}: nothing arrived").into());
+    }
+    Ok((sent, taken))
+}
+
+/// redis-benchmark, unmodified, from the far server's container: 50 connections, 16 requests in flight on each.
+fn pipelined(ground: &Ground) -> Outcome<f64> {
+    let (host, port) = (ground.target().ip().to_string(), ground.target().port().to_string());
+    let command = ["exec", "-p", LAB, "far", "redis-benchmark", "-h", &host, "-p", &port];
+    let load = [
+        "-c", "50", "-P", "16", "-n", PIPELINED, "-d", "64", "-t", "get", "--csv",
     ];
-    let text = testbed(&words)?;
+    let text = testbed(&[&command[..], &load[..]].concat())?;
     let line = text.lines().find(|line| line.starts_with("\"GET\""));
     let rate = line
         .and_then(|line| line.split(',').nth(1))
@@ -167,24 +121,34 @@ fn pipelined(lab: &Lab) -> Outcome<f64> {
 fn print(rounds: &[Vec<Round>; 2]) {
     let middle = |slot: usize, of: fn(&Round) -> f64| {
         let values: Vec<f64> = rounds[slot].iter().map(of).collect();
-        testbed::stats::median(&values).expect("every round was measured")
+        median(&values).expect("every round was measured")
     };
     println!(
-        "{ROUNDS} rounds, both paths in each; n = {GETS} GETs and 300000 pipelined GETs a round; medians over rounds"
+        "{} rounds, both paths in each; medians over rounds; a round: {GETS} GETs, {PIPELINED} pipelined, {} s of bulk, {} s of datagrams",
+        rounds[0].len(),
+        SPAN.as_secs(),
+        SPAN.as_secs()
     );
     println!(
-        "{:34} {:>10} {:>10} {:>22}",
-        "", "relay", "kernel", "relay against kernel"
+        "{:38} {:>10} {:>10} {:>8} {:>10}  goal",
+        "", "relay", "kernel", "ratio", "difference"
     );
-    let line = |what: &str, of: fn(&Round) -> f64, digits: usize| {
+    let line = |what: &str, of: fn(&Round) -> f64, digits: usize, goal: &str| {
         let (relay, kernel) = (middle(0, of), middle(1, of));
         println!(
-            "{what:34} {relay:>10.digits$} {kernel:>10.digits$} {:>12.2} ({:+.digits$})",
+            "{what:38} {relay:>10.digits$} {kernel:>10.digits$} {:>8.3} {:>+10.digits$}  {goal}",
             relay / kernel,
             relay - kernel
         );
     };
-    line("GET, 1 connection, median, us", |round| round.get_us.median, 1);
-    line("GET, 1 connection, p95, us", |round| round.get_us.p95, 1);
-    line("GET, 50 connections x 16, per s", |round| round.pipelined_per_s, 0);
+    line("GET, 1 connection, median, us", |round| round.get_us, 1, "at most +15");
+    line("GET, 1 connection, p99, us", |round| round.get_p99_us, 1, "");
+    let pipelined = "GET, 50 connections x 16, per s";
+    line(pipelined, |round| round.pipelined_per_s, 0, "at least 0.65");
+    let bulk = "bulk, 1 connection, Gbit/s";
+    line(bulk, |round| round.bulk_gbit_per_s, 2, "at least 0.8");
+    let cpu = "bulk, CPU seconds of the host per GB";
+    line(cpu, |round| round.bulk_cpu_s_per_gb, 2, "at most 1.25");
+    let datagrams = "datagrams arrived of 100000/s";
+    line(datagrams, |round| round.datagrams_per_s, 0, "over 0.995");
 }
