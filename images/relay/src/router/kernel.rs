@@ -147,7 +147,7 @@ const BUDGETS_NS: [u64; 3] = [200_000, 100_000, 50_000];
 fn set_deadline() -> bool {
     const SCHED_DEADLINE: u32 = 6;
     // What others were promised and do not use may be used too. Without it a relay that is busy for longer than its
-    // budget is put to sleep, for tens of milliseconds where the kernel counts by ticks of four.
+    // budget is put to sleep; a sleep of 8 ms was seen where the kernel counts by ticks of four.
     const RECLAIM: u64 = 2;
     BUDGETS_NS.iter().any(|budget_ns| {
         let attributes = SchedulingAttributes {
