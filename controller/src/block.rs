@@ -11,6 +11,7 @@ mod flights;
 mod found;
 mod lost_writes;
 mod nodelay;
+mod offset_gap;
 mod price_of_wait;
 mod scene;
 mod serialising;
@@ -42,6 +43,8 @@ pub enum Block {
     PriceOfWait,
     /// 7: is a cache in the other datacenter faster than the database at home?
     FarCache,
+    /// 9: what measures the window of loss?
+    OffsetGap,
     /// 10: how does the price of WAIT grow with distance?
     WaitAndDistance,
     /// 11: what does a relay that terminates TCP cost, and does TCP_NODELAY on it matter?
@@ -165,11 +168,12 @@ pub enum BlockError {
 
 impl Block {
     /// All that exist, in the order of their numbers.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::VisibilityLag,
         Self::LostWrites,
         Self::PriceOfWait,
         Self::FarCache,
+        Self::OffsetGap,
         Self::WaitAndDistance,
         Self::Nodelay,
         Self::Flights,
@@ -185,6 +189,7 @@ impl Block {
             Self::LostWrites => 2,
             Self::PriceOfWait => 3,
             Self::FarCache => 7,
+            Self::OffsetGap => 9,
             Self::WaitAndDistance => 10,
             Self::Nodelay => 11,
             Self::Flights => 12,
@@ -213,6 +218,7 @@ impl Block {
             Self::LostWrites => lost_writes::method(),
             Self::PriceOfWait => price_of_wait::method(),
             Self::FarCache => far_cache::method(),
+            Self::OffsetGap => offset_gap::method(),
             Self::WaitAndDistance => wait_and_distance::method(),
             Self::Nodelay => nodelay::method(),
             Self::Flights => flights::method(),
@@ -228,6 +234,7 @@ impl Block {
             Self::LostWrites => lost_writes::keys(),
             Self::PriceOfWait => price_of_wait::keys(),
             Self::FarCache => far_cache::keys(),
+            Self::OffsetGap => offset_gap::keys(),
             Self::WaitAndDistance | Self::Nodelay | Self::Serialising => waits::keys(),
             Self::Flights => flights::keys(),
             Self::Calibration => Vec::new(),
@@ -242,6 +249,7 @@ impl Block {
             | Self::LostWrites
             | Self::PriceOfWait
             | Self::FarCache
+            | Self::OffsetGap
             | Self::WaitAndDistance
             | Self::Nodelay
             | Self::Flights
@@ -260,7 +268,12 @@ impl Block {
                 near: true,
                 database: false,
             },
-            Self::LostWrites | Self::WaitAndDistance | Self::Nodelay | Self::Serialising | Self::Calibration => Needs {
+            Self::LostWrites
+            | Self::OffsetGap
+            | Self::WaitAndDistance
+            | Self::Nodelay
+            | Self::Serialising
+            | Self::Calibration => Needs {
                 near: false,
                 database: false,
             },
@@ -426,6 +439,7 @@ async fn measure(block: Block, scene: &mut Scene<'_>, found: &AsFound) -> Result
         Block::LostWrites => lost_writes::measure(scene, found).await,
         Block::PriceOfWait => price_of_wait::measure(scene, found).await,
         Block::FarCache => far_cache::measure(scene, found).await,
+        Block::OffsetGap => offset_gap::measure(scene, found).await,
         Block::WaitAndDistance => wait_and_distance::measure(scene, found).await,
         Block::Nodelay => nodelay::measure(scene).await,
         Block::Flights => flights::measure(scene).await,

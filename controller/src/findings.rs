@@ -8,9 +8,11 @@ mod far_cache;
 pub mod flights;
 mod lost_writes;
 pub mod nodelay;
+pub mod offset_gap;
 mod price_of_wait;
 pub mod row;
 pub mod serialising;
+mod stream;
 #[cfg(test)]
 mod synthetic;
 mod trust;
@@ -129,6 +131,7 @@ fn measured(history: &History, block: BlockNumber) -> BlockFindings {
         2 => lost_writes::judge(&rows),
         3 => price_of_wait::judge(&rows),
         7 => far_cache::judge(&rows),
+        9 => offset_gap::judge(&rows),
         10 => wait_and_distance::judge(&rows),
         11 => nodelay::judge(&rows),
         12 => flights::judge(&rows),

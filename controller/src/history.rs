@@ -8,7 +8,7 @@ pub use watch::{Beacon, BeaconTimes, Calibrated, HostSeen, ProbeSeen, RelayLost,
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use wire::{CutKind, LinkStatus, Path, Sample, Written};
+use wire::{CutKind, LinkStatus, Path, Sample, StreamRecord, Written};
 
 /// Number of a block, as in the record.
 pub type BlockNumber = u8;
@@ -98,6 +98,17 @@ pub enum What {
         /// TCP_NODELAY as read back from the socket that wrote them.
         #[serde(default)]
         nodelay: Option<bool>,
+    },
+    /// What a replica lacked of its primary's replication stream, record by record, as the primary still had it.
+    Lacked {
+        /// Number of the block.
+        block: BlockNumber,
+        /// Row.
+        row: String,
+        /// Number of the first byte that it lacked.
+        first_byte: u64,
+        /// All of it.
+        records: Vec<StreamRecord>,
     },
     /// A single number that a block needs for its claims or table.
     Fact {
@@ -251,6 +262,7 @@ impl What {
             | Self::BlockStarted { block, .. }
             | Self::BlockEnded { block, .. }
             | Self::Ledger { block, .. }
+            | Self::Lacked { block, .. }
             | Self::Fact { block, .. }
             | Self::Note { block, .. }
             | Self::LinkSeen { block, .. }
@@ -310,6 +322,20 @@ impl History {
                 present,
                 ..
             } if *of == block && at == row => Some((writes.as_slice(), present.as_slice())),
+            _ => None,
+        })
+    }
+
+    /// Records of the stream that a replica lacked, and the number of their first byte; of several the last.
+    #[must_use]
+    pub fn lacked(&self, block: BlockNumber, row: &str) -> Option<(u64, &[StreamRecord])> {
+        self.events.iter().rev().find_map(|event| match &event.what {
+            What::Lacked {
+                block: of,
+                row: at,
+                first_byte,
+                records,
+            } if *of == block && at == row => Some((*first_byte, records.as_slice())),
             _ => None,
         })
     }

@@ -25,6 +25,10 @@ pub struct Replication {
     pub last_heard_s: Option<i64>,
     /// Replicas that a server sees.
     pub replicas: Vec<ReplicaLine>,
+    /// Id of its stream.
+    pub stream: Option<String>,
+    /// Id of the stream that it followed before it was promoted, and the offset that it had reached then, bytes.
+    pub followed: Option<(String, u64)>,
 }
 
 /// A replica as its upstream sees it.
@@ -119,6 +123,8 @@ impl Replication {
             syncing: field(text, "master_sync_in_progress") == Some("1"),
             last_heard_s: field(text, "master_last_io_seconds_ago").and_then(|seconds| seconds.parse().ok()),
             replicas: text.lines().filter_map(replica_line).collect(),
+            stream: field(text, "master_replid").map(str::to_owned),
+            followed: followed(text),
             role,
         }
     }
@@ -251,6 +257,12 @@ fn synchronisation(now: SyncCounters, before: Option<SyncCounters>, replicas: u6
     }
 }
 
+/// `second_repl_offset` is the first that is not of the stream followed before; -1 if there was none.
+fn followed(text: &str) -> Option<(String, u64)> {
+    let first_own: u64 = field(text, "second_repl_offset")?.parse().ok()?;
+    Some((field(text, "master_replid2")?.to_owned(), first_own.checked_sub(1)?))
+}
+
 fn replica_line(line: &str) -> Option<ReplicaLine> {
     let (name, fields) = line.trim_end().split_once(':')?;
     name.strip_prefix("slave")?.parse::<u32>().ok()?;
@@ -310,6 +322,20 @@ mod tests {
         assert_eq!(seen.upstream, Some(Ipv4Addr::new(198, 18, 1, 2)));
         assert!(seen.link_up && seen.replicas.is_empty());
         assert_eq!((seen.offset_bytes, seen.last_heard_s), (Some(14), Some(1)));
+    }
+
+    #[test]
+    fn a_promoted_replica_names_the_stream_that_it_followed_and_how_far() {
+        let say = |offset: &str| {
+            let text =
+                format!("role:master\r\nmaster_replid:cd\r\nmaster_replid2:ab\r\nsecond_repl_offset:{offset}\r\n");
+            Replication::parse(&text)
+        };
+        let seen = say("29");
+        assert_eq!(seen.stream.as_deref(), Some("cd"));
+        assert_eq!(seen.followed, Some(("ab".to_owned(), 28)));
+        assert_eq!(say("-1").followed, None);
+        assert_eq!(Replication::parse(PRIMARY).followed, None);
     }
 
     #[test]

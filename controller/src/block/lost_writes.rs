@@ -5,23 +5,23 @@
 //! offsets seen equal; each begins with all replicas in sync and none of the keys there.
 
 use super::found::AsFound;
-use super::scene::{REPLY, Scene, in_words};
+use super::scene::{Numbered, Scene, in_words};
 use super::{BlockError, Cutting};
-use crate::probe::nanoseconds;
 use std::time::{Duration, Instant};
-use wire::{Pace, ProbeAnswer, ProbeOrder, Written};
+use wire::Pace;
 
-/// Key prefix of the ledger.
-const PREFIX: &str = "testbed:lost:";
 /// Writes of a ledger.
 const WRITES: u32 = 200;
+/// Its keys.
+const KEYS: Numbered = Numbered {
+    prefix: "testbed:lost:",
+    count: WRITES,
+};
 /// Size of each value.
 const VALUE_BYTES: u32 = 32;
 /// Without the pause the ledger would be shorter than a flight on a fast machine, and all of it would be lost. (It is the
 /// record's own pace: 200 writes of 0.24 ms there.)
 const PACE: Pace = Pace::Closed { pause_ns: 200_000 };
-/// Limit of a ledger.
-const LEDGER: Duration = Duration::from_secs(30);
 /// From the last acknowledgement to the cut in (b).
 const LATER: Duration = Duration::from_secs(1);
 /// One way; a shorter link of the lab's own is made as long as the record's, or nothing would be in flight.
@@ -55,7 +55,7 @@ pub async fn measure(scene: &mut Scene<'_>, found: &AsFound) -> Result<(), Block
 
 /// Every key that the block writes.
 pub fn keys() -> Vec<String> {
-    (0..WRITES).map(|i| format!("{PREFIX}{i}")).collect()
+    KEYS.keys()
 }
 
 /// One ledger, cut, promotion and count, and the way back to where it began.
@@ -68,11 +68,11 @@ async fn round(scene: &mut Scene<'_>, row: &str, later: Option<Duration>) -> Res
     let replicas = scene.cast.replicas();
     let offset = scene.in_sync(&replicas).await?;
     scene.fact(row, "primary_offset_before_bytes", signed(offset))?;
-    let before = audit(scene, &scene.cast.far).await?;
+    let before = scene.audit(&scene.cast.far, KEYS).await?;
     scene.fact(row, "keys_before_count", signed(before.len()))?;
     syncs(scene, row, "before").await?;
 
-    let writes = write_ledger(scene).await?;
+    let writes = scene.write_ledger(KEYS, VALUE_BYTES, PACE).await?;
     if let Some(later) = later {
         let acknowledged = Instant::now();
         scene.in_sync(&replicas).await?;
@@ -88,54 +88,19 @@ async fn round(scene: &mut Scene<'_>, row: &str, later: Option<Duration>) -> Res
         scene.in_sync(&replicas).await?;
     }
     promote(scene, row).await?;
-    let present = audit(scene, &scene.cast.far).await?;
-    let kept = audit(scene, &scene.cast.primary).await?;
+    let present = scene.audit(&scene.cast.far, KEYS).await?;
+    let kept = scene.audit(&scene.cast.primary, KEYS).await?;
     scene.fact(row, "present_on_primary_count", signed(kept.len()))?;
     scene.ledger(row, writes, present)?;
     scene.fact(row, "until_promotion_ms", signed(began.elapsed().as_millis()))?;
     scene.fact(row, "value_bytes", i64::from(VALUE_BYTES))?;
-    scene.fact(row, "key_prefix_bytes", signed(PREFIX.len()))?;
+    scene.fact(row, "key_prefix_bytes", signed(KEYS.prefix.len()))?;
 
     scene.heal(row).await?;
     scene.attach(&scene.cast.far).await?;
     scene.in_sync(&replicas).await?;
     syncs(scene, row, "after").await?;
     scene.remove_keys(&keys()).await
-}
-
-/// The writes, and TCP_NODELAY of the connection that made them.
-async fn write_ledger(scene: &mut Scene<'_>) -> Result<(Vec<Written>, bool), BlockError> {
-    let order = ProbeOrder::Ledger {
-        target: scene.cast.primary.target,
-        prefix: PREFIX.to_owned(),
-        count: WRITES,
-        value_bytes: VALUE_BYTES,
-        pace: PACE,
-        timeout_ns: nanoseconds(REPLY),
-    };
-    match scene.lab.probe(&scene.cast.home).order(order, LEDGER).await? {
-        ProbeAnswer::Ledger { writes, error, nodelay } => {
-            if let Some(error) = error {
-                scene.note(format!("The ledger met an error: {error}."))?;
-            }
-            Ok((writes, nodelay))
-        }
-        _ => Err(BlockError::OtherAnswer { order: "ledger" }),
-    }
-}
-
-/// Numbers of the ledger's keys that a server has, asked by the probe beside it.
-async fn audit(scene: &Scene<'_>, server: &super::Part) -> Result<Vec<u32>, BlockError> {
-    let order = ProbeOrder::Audit {
-        target: server.target,
-        prefix: PREFIX.to_owned(),
-        count: WRITES,
-        timeout_ns: nanoseconds(REPLY),
-    };
-    match scene.lab.probe(&server.datacenter).order(order, LEDGER).await? {
-        ProbeAnswer::Present(present) => Ok(present),
-        _ => Err(BlockError::OtherAnswer { order: "audit" }),
-    }
 }
 
 /// Both offsets while the link still works and nothing is being written.

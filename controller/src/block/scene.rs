@@ -4,11 +4,13 @@
 //! seen instead.
 
 mod calibrate;
+mod ledger;
 mod link;
 mod path;
 mod servers;
 mod watch;
 
+pub use ledger::Numbered;
 pub use link::Distance;
 pub use servers::other_reply;
 pub use watch::Watch;
@@ -130,6 +132,16 @@ impl<'a> Scene<'a> {
             writes,
             present,
             nodelay: Some(nodelay),
+        })
+    }
+
+    /// Records what a replica lacked of a primary's stream, as the primary still had it.
+    pub fn lacked(&mut self, row: &str, first_byte: u64, records: Vec<wire::StreamRecord>) -> Result<(), BlockError> {
+        self.write(What::Lacked {
+            block: self.block,
+            row: row.to_owned(),
+            first_byte,
+            records,
         })
     }
 

@@ -16,7 +16,7 @@ pub struct Card {
     pub does_not_show: &'static str,
 }
 
-const CARDS: [Card; 9] = [
+const CARDS: [Card; 10] = [
     Card {
         number: 1,
         title: "Visibility lag",
@@ -46,6 +46,15 @@ const CARDS: [Card; 9] = [
         question: "Is a cache in the other datacenter faster than the database at home?",
         does_not_show: "That a cache is useless: the cheapest query was measured, a read by primary key of a table that fits in memory. \
              An expensive aggregate was not, and may cost more than a trip. Nothing is said about many clients at once.",
+    },
+    Card {
+        number: 9,
+        title: "Loss and the offset gap",
+        question: "What measures the window of loss?",
+        does_not_show: "How much you would lose: that is the gap at your moment, and it holds whatever the stream holds, pings and the questions of WAIT \
+             too, so its bytes are a bound and not a count of writes. The rates are small enough for the link; one that the link or the replica \
+             cannot take would make a gap that grows with time, which is not measured. What a monitor can see is older: the primary hears of a \
+             replica's offset once a second.",
     },
     Card {
         number: 10,
@@ -91,7 +100,7 @@ impl Card {
     /// Whether its method cuts the link: if nothing was cut, its numbers are of something else.
     #[must_use]
     pub fn cuts(&self) -> bool {
-        matches!(self.number, 2 | 3)
+        matches!(self.number, 2 | 3 | 9)
     }
 }
 

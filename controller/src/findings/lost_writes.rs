@@ -3,9 +3,9 @@
 
 use super::Judged;
 use super::row::{self, Rows, table};
+use super::stream::{cut_of, digits, set_bytes};
 use crate::claim::{Claim, Counted, Finding, exact, threshold};
-use crate::history::What;
-use wire::{LinkStatus, Written};
+use wire::Written;
 
 const COLUMNS: [&str; 9] = [
     "cut",
@@ -30,9 +30,6 @@ const PING_BYTES: i64 = 14;
 const PING_EVERY_MS: i64 = 10_000;
 /// A SELECT in the stream, before the first write to a replica that has just been attached.
 const SELECT_BYTES: i64 = 23;
-
-/// Head of a command of three words in the stream: `*3\r\n`.
-const HEAD_BYTES: i64 = 4;
 
 pub fn judge(rows: &Rows<'_>) -> Judged {
     let rounds = [Round::of(rows, "a", "at once"), Round::of(rows, "b", "1 s later")];
@@ -238,7 +235,7 @@ impl<'a> Round<'a> {
     /// Bytes of `SET <prefix><i> <value>` in the stream.
     fn record_bytes(&self, i: u32) -> Option<i64> {
         let key = self.facts.key_prefix_bytes? + digits(i.into());
-        Some(HEAD_BYTES + bulk_bytes(3) + bulk_bytes(key) + bulk_bytes(self.facts.value_bytes?))
+        Some(set_bytes(key, self.facts.value_bytes?))
     }
 
     fn line(&self, rows: &Rows<'_>) -> Vec<String> {
@@ -291,30 +288,12 @@ impl Facts {
     }
 }
 
-/// The outward link as its relay told it right after the cut: the first of the row that is cut.
-fn cut_of<'a>(rows: &Rows<'a>, row: &str) -> Option<&'a LinkStatus> {
-    rows.history.events.iter().find_map(|event| match &event.what {
-        What::LinkSeen {
-            block, row: of, status, ..
-        } if *block == rows.block && of == row && status.cut.is_some() => Some(status.as_ref()),
-        _ => None,
-    })
-}
-
-/// Bytes of a bulk string of this length: `$<length>\r\n<bytes>\r\n`.
-fn bulk_bytes(length: i64) -> i64 {
-    1 + digits(length) + 2 + length + 2
-}
-
-fn digits(number: i64) -> i64 {
-    i64::from(number.checked_ilog10().unwrap_or_default()) + 1
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::claim::Verdict;
     use crate::findings::synthetic::Story;
+    use crate::history::What;
 
     const PREFIX: i64 = 5;
     const VALUE: i64 = 32;

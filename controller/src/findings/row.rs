@@ -135,7 +135,13 @@ impl<'a> Rows<'a> {
     /// All round trips of the link at a distance, both ways, before and after.
     #[must_use]
     pub fn round_trips(&self, delay_ns: u64) -> Sampled {
-        let row = at(LINK, Some(delay_ns));
+        self.round_trips_of(LINK, delay_ns)
+    }
+
+    /// The same for one row of the table.
+    #[must_use]
+    pub fn round_trips_of(&self, row: &str, delay_ns: u64) -> Sampled {
+        let row = at(row, Some(delay_ns));
         let mut all = Sampled {
             name: format!("round trip of \"{row}\""),
             values: None,

@@ -9,6 +9,7 @@ use crate::load::{self, LoadError};
 use crate::postgres::connect::LoginClient;
 use crate::postgres::{self, PostgresClient, PostgresError};
 use crate::redis::RedisError;
+use crate::redis::backlog;
 use crate::redis::ledger::{self, Ledger};
 use crate::redis::operation::{self, RedisClient};
 use crate::redis::psync::PsyncClient;
@@ -153,6 +154,15 @@ pub fn perform(
             timeout_ns,
         } => ledger::audit(target, &prefix, count, limit(timeout_ns))
             .map(ProbeAnswer::Present)
+            .map_err(|error| OrderError::Redis(target, error)),
+        ProbeOrder::Backlog {
+            target,
+            stream,
+            first_byte,
+            bytes,
+            timeout_ns,
+        } => backlog::read(target, &stream, first_byte, bytes, limit(timeout_ns))
+            .map(ProbeAnswer::Records)
             .map_err(|error| OrderError::Redis(target, error)),
         ProbeOrder::Poll {
             target,

@@ -9,6 +9,7 @@
 //! Every reply has a limit. After a reply that did not come, or came broken, the connection must not be used
 //! again: the late reply would be taken for the next command's ([`RedisError::breaks`]).
 
+pub mod backlog;
 #[cfg(test)]
 mod fake;
 pub mod ledger;
@@ -66,6 +67,14 @@ pub enum RedisError {
     /// A background save that does not end.
     #[error("the server was still saving after {0} ms")]
     Saving(u128),
+    /// A primary that does not have the bytes any more, or never had them.
+    #[error("the stream does not go on at byte {first_byte}: {reply}")]
+    NotInBacklog {
+        /// Number of the first byte asked for.
+        first_byte: u64,
+        /// What it offered instead.
+        reply: String,
+    },
     /// Nobody would ever see an event.
     #[error("notify-keyspace-events is \"{0}\": it needs K, and $ or A")]
     NoEvents(String),
@@ -83,6 +92,7 @@ impl RedisError {
             | Self::Absent
             | Self::NoMessages
             | Self::Saving(_)
+            | Self::NotInBacklog { .. }
             | Self::NoEvents(_) => false,
         }
     }

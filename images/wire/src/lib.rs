@@ -17,7 +17,7 @@ pub use conditions::{
 pub use path::{Nodelay, Path, StreamOrder, StreamSettings};
 pub use probe::{
     Beacon, Bulk, Carried, CpuSeen, Failure, FromProbe, Load, Operation, Pace, ProbeAnswer, ProbeOrder, Reply, Sample,
-    ToProbe, Transport, Written,
+    StreamRecord, ToProbe, Transport, Written,
 };
 pub use relay::{
     Captured, CapturedPacket, CutKind, Defect, Fate, FromRelay, LATENESS_BOUNDS_NS, LinkCounters, LinkStatus, Mirror,

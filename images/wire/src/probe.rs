@@ -118,6 +118,20 @@ pub enum ProbeOrder {
         /// Limit of the connection and of each reply.
         timeout_ns: u64,
     },
+    /// Ask a primary for bytes of its replication stream that it has already written, as a replica that lacks exactly
+    /// these would: `PSYNC <stream> <first_byte>`. The primary sees a replica for that long.
+    Backlog {
+        /// The primary.
+        target: SocketAddrV4,
+        /// Id of the stream (`master_replid`).
+        stream: String,
+        /// Number of the first byte wanted: the offset that was reached, and one.
+        first_byte: u64,
+        /// How many; none only asks whether it would continue there.
+        bytes: u64,
+        /// Limit of the connection and of the whole.
+        timeout_ns: u64,
+    },
     /// Poll `key` of a replica until it holds each of the values `1..=count`, and stamp when each is first seen.
     /// Answers after the last one or at the deadline. `ready` is announced by a first answer [`ProbeAnswer::Watching`].
     Poll {
@@ -389,6 +403,17 @@ pub struct Written {
     pub acknowledged_ns: Option<u64>,
 }
 
+/// A record of a replication stream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct StreamRecord {
+    /// Its length in the stream.
+    pub bytes: u64,
+    /// The command and its first argument, e.g. a key (none: bytes that are no whole command).
+    pub words: Vec<String>,
+}
+
 /// Reply of a Redis or Valkey server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -441,6 +466,8 @@ pub enum ProbeAnswer {
     },
     /// To `Audit`: numbers of the keys that exist with the right value.
     Present(Vec<u32>),
+    /// To `Backlog`: every record from the first byte on. Their lengths add up to the bytes asked for.
+    Records(Vec<StreamRecord>),
     /// To `Beacons`.
     Beacons {
         /// Those that were sent: target, when it should have been, when it was.

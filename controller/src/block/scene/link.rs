@@ -175,8 +175,13 @@ impl Scene<'_> {
 
     /// Round trips of the link itself, from both ends at once, by datagrams between the probes: no server is the clock.
     pub async fn round_trips(&mut self, delay_ns: u64) -> Result<(), BlockError> {
+        self.round_trips_of(row::LINK, delay_ns).await
+    }
+
+    /// The same for one row of the table, where each must have its own.
+    pub async fn round_trips_of(&mut self, row: &str, delay_ns: u64) -> Result<(), BlockError> {
         let seen = self.echoes(ECHOES, ECHO_PAUSE).await?;
-        self.record_echoes(delay_ns, ECHO_PAUSE, seen)
+        self.record_echoes(row, delay_ns, ECHO_PAUSE, seen)
     }
 
     /// The same while something is measured, at a low rate: a busy minute of the host then meets both, and what is
@@ -188,7 +193,7 @@ impl Scene<'_> {
         work: impl AsyncFnOnce(&Self) -> Result<T, BlockError>,
     ) -> Result<T, BlockError> {
         let (seen, done) = tokio::try_join!(self.echoes(count, pause), work(self))?;
-        self.record_echoes(delay_ns, pause, seen)?;
+        self.record_echoes(row::LINK, delay_ns, pause, seen)?;
         Ok(done)
     }
 
@@ -199,12 +204,18 @@ impl Scene<'_> {
         Ok([outward, back])
     }
 
-    fn record_echoes(&mut self, delay_ns: u64, pause: Duration, seen: [Samples; 2]) -> Result<(), BlockError> {
+    fn record_echoes(
+        &mut self,
+        row: &str,
+        delay_ns: u64,
+        pause: Duration,
+        seen: [Samples; 2],
+    ) -> Result<(), BlockError> {
         let (home, away) = (&self.cast.home, &self.cast.away);
         let paths = [(home, away), (away, home)].map(|(from, to)| format!("{from} probe -> {to} probe"));
         for (path, measured) in paths.into_iter().zip(seen) {
             let heading = Heading {
-                row: row::LINK,
+                row,
                 what: row::RTT,
                 path,
                 delay_ns: Some(delay_ns),

@@ -112,6 +112,7 @@ fn perform(world: &mut World, datacenter: &str, order: &ProbeOrder) -> Result<Pr
         | ProbeOrder::Bulk(_)
         | ProbeOrder::Ledger { .. }
         | ProbeOrder::Audit { .. }
+        | ProbeOrder::Backlog { .. }
         | ProbeOrder::Poll { .. }
         | ProbeOrder::Watch { .. } => Err("measure: this engine is a fake".to_owned()),
     }
