@@ -2,7 +2,7 @@
 //! the delay line, beside the same path with the two relays forwarding in the kernel. One lab, both paths in turn, so that
 //! a slow minute of the host meets both.
 //!
-//! `cargo bench -p testbed --bench relay_cost [-- --long]`. Needs a Docker engine; makes one lab and removes it. Prints
+//! `cargo bench -p testbed --bench relay_cost [-- --long --awake]`. Needs a Docker engine; makes one lab and removes it. Prints
 //! medians over the rounds beside the goals; the only thing asserted is that both paths answered.
 
 #[path = "shared/ground.rs"]

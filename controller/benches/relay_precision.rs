@@ -2,7 +2,7 @@
 //! delay with the same pause between two. On an idle machine, beside bulk traffic, and with every core busy; and the same
 //! error of a relay of byte streams that sleeps with tokio, on loopback, in the same run.
 //!
-//! `cargo bench -p testbed --bench relay_precision [-- --long]`. Needs a Docker engine; makes one lab and removes it.
+//! `cargo bench -p testbed --bench relay_precision [-- --long --awake]`. Needs a Docker engine; makes one lab and removes it.
 //! Rounds go over all delays in turn. The only thing asserted is that everything answered.
 
 #[path = "shared/ground.rs"]
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, available_parallelism};
 use std::time::Duration;
-use wire::{Bulk, LATENESS_BOUNDS_NS, Operation, ProbeOrder, Transport};
+use wire::{Bulk, LATENESS_BOUNDS_NS, Operation, Path, ProbeOrder, Transport};
 
 const LAB: &str = "bench-relay-precision";
 /// Between a reply and the next request.
@@ -68,9 +68,13 @@ async fn excess(ground: &Ground, delay_ms: u64, count: u32) -> Outcome<Vec<f64>>
 
 /// Errors at each delay on the machine as it is.
 async fn idle(ground: &Ground, rounds: u32, count: u32) -> Outcome<Vec<Vec<f64>>> {
+    let mut forwarded = Vec::new();
     let mut zero = Vec::new();
     let mut rows = vec![Vec::new(); DELAYS.len()];
     for _ in 0..rounds {
+        ground.set_path(Path::Kernel).await?;
+        forwarded.extend(excess(ground, 0, count).await?);
+        ground.set_path(Path::Tun).await?;
         zero.extend(excess(ground, 0, count).await?);
         for (row, (delay_ms, ..)) in rows.iter_mut().zip(DELAYS) {
             row.extend(excess(ground, delay_ms, count).await?);
@@ -79,6 +83,7 @@ async fn idle(ground: &Ground, rounds: u32, count: u32) -> Outcome<Vec<Vec<f64>>
     let path_us = quantile(&zero, 0.5);
     print_head("round trip at zero delay, us");
     print_row("relay", &zero, "");
+    print_row("kernel forwarding: the machine's own spread", &forwarded, "");
     print_head("error on an idle machine, us");
     for (row, (delay_ms, median, p99)) in rows.iter_mut().zip(DELAYS) {
         row.iter_mut().for_each(|us| *us -= path_us);

@@ -14,7 +14,7 @@ use testbed::docker::fake::{Failure, Fake};
 use testbed::docker::{Engine, EngineHandle, Refusal, Sort};
 use testbed::lab::{self, Engines, Lab, LabError, Played};
 use testbed::names::{DatacenterName, Kind, LabName};
-use testbed::plan::{self, Images, Plan};
+use testbed::plan::{self, AWAKE_DEVICE, Images, Plan};
 use testbed::progress::Progress;
 use testbed::stop::{Signal, Stop};
 use testbed::topology::Topology;
@@ -234,6 +234,21 @@ async fn a_relay_that_ends_is_reported_with_its_last_words() {
     let text = failed(raise(&fake, plan_of("one", &[])).await).to_string();
     assert!(text.contains("relay.dc1") && text.contains("no /dev/net/tun"), "{text}");
     assert_eq!(names(&fake), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_cannot_keep_its_cores_awake_has_a_lab_nevertheless() {
+    let fake = Fake::new();
+    fake.lack_device(AWAKE_DEVICE);
+    raise(&fake, plan_of("one", &[])).await.unwrap();
+    assert_eq!(names(&fake).len(), {
+        let whole = Fake::new();
+        raise(&whole, plan_of("one", &[])).await.unwrap();
+        names(&whole).len()
+    });
+    fake.lack_device("/dev/net/tun");
+    let text = failed(raise(&fake, plan_of("two", &[])).await).to_string();
+    assert!(text.contains("/dev/net/tun"), "{text}");
 }
 
 #[tokio::test(start_paused = true)]

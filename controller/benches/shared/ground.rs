@@ -50,6 +50,8 @@ pub fn bench<F: Future<Output = Outcome<()>>>(name: &str, measure: impl FnOnce(G
         println!("skipped: measures only under `cargo bench`");
         return ExitCode::SUCCESS;
     }
+    // Relays keep the cores awake while they hold packets, kernel forwarding does not: with this word both find them awake.
+    let _awake = has("--awake").then(|| keep_awake().expect("the device of wake-ups can be written"));
     let runtime = tokio::runtime::Runtime::new().expect("a tokio runtime can be made");
     let outcome = raise(name).and_then(|()| {
         runtime.block_on(async {
@@ -66,6 +68,16 @@ pub fn bench<F: Future<Output = Outcome<()>>>(name: &str, measure: impl FnOnce(G
             ExitCode::FAILURE
         }
     }
+}
+
+/// The kernel's wish list for wake-ups: as long as the file is open, no core falls asleep.
+fn keep_awake() -> std::io::Result<std::fs::File> {
+    use std::io::Write;
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .open(testbed::plan::AWAKE_DEVICE)?;
+    file.write_all(&0i32.to_ne_bytes())?;
+    Ok(file)
 }
 
 /// Whether this word is among the arguments.

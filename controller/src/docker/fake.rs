@@ -71,6 +71,7 @@ struct World {
     /// Number of the call (from 1) -> how it fails.
     failures: BTreeMap<usize, Failure>,
     absent_images: BTreeSet<String>,
+    absent_devices: BTreeSet<String>,
     /// Docker name -> exit code and last words of what ends at its start.
     doomed: BTreeMap<String, (i64, String)>,
     /// Docker name -> version that its server reports.
@@ -130,6 +131,7 @@ impl Fake {
                 calls: Vec::new(),
                 failures: BTreeMap::new(),
                 absent_images: BTreeSet::new(),
+                absent_devices: BTreeSet::new(),
                 doomed: BTreeMap::new(),
                 versions: BTreeMap::new(),
                 networks: BTreeMap::new(),
@@ -155,6 +157,11 @@ impl Fake {
     /// Takes an image away: containers of it are refused.
     pub fn lack_image(&self, reference: &str) {
         self.world().absent_images.insert(reference.to_owned());
+    }
+
+    /// Takes a device of the engine's machine away: containers that want it do not start.
+    pub fn lack_device(&self, path: &str) {
+        self.world().absent_devices.insert(path.to_owned());
     }
 
     /// Lets a container end as soon as it is started.

@@ -7,10 +7,10 @@
 use super::ready::{Asker, Bounds};
 use super::{Engines, Lab, LabError, lower};
 use crate::channel::ChannelError;
-use crate::docker::EngineError;
+use crate::docker::{EngineError, EngineHandle};
 use crate::history::ServerSeen;
 use crate::names::{DatacenterName, Kind, LABEL_RAISE, NodeName};
-use crate::plan::{ContainerSpec, NetworkSpec, Plan, PlannedNode, VolumeSpec};
+use crate::plan::{AWAKE_DEVICE, ContainerSpec, NetworkSpec, Plan, PlannedNode, VolumeSpec};
 use crate::probe::ProbeClient;
 use crate::progress::Progress;
 use crate::relay::RelayClient;
@@ -262,12 +262,7 @@ impl<'a> Site<'a> {
     fn container<'s>(&'s self, spec: &'s ContainerSpec, networks: &'s BTreeMap<String, String>) -> Step<'s, ()> {
         Box::pin(async move {
             let engine = self.engines.of_labels(&spec.labels);
-            let made = self.call(&spec.name, engine.create_container(spec, networks)).await?;
-            // Attached before its start, so that the end of a program that fails at once is seen: an attachment to a
-            // container that has ended already would wait for its next start.
-            let client = self.attach(spec).await?;
-            self.turn(spec).await?;
-            self.call(&spec.name, engine.start(&made.id)).await?;
+            let client = self.run(engine, spec, networks).await?;
             set(self.started.get(&spec.name), ());
             match client {
                 Client::Relay(name, client) => {
@@ -290,6 +285,34 @@ impl<'a> Site<'a> {
             tracing::debug!("{}: ready after {:.3?}", spec.name, self.bounds.begun.elapsed());
             Ok(())
         })
+    }
+
+    /// Makes a container and starts it in its turn. On an engine whose machine lacks a device that is of use and not
+    /// needed, without it.
+    async fn run(
+        &self,
+        engine: &EngineHandle,
+        spec: &ContainerSpec,
+        networks: &BTreeMap<String, String>,
+    ) -> Result<Client<'a>, LabError> {
+        let made = self.call(&spec.name, engine.create_container(spec, networks)).await?;
+        // Attached before its start, so that the end of a program that fails at once is seen: an attachment to a
+        // container that has ended already would wait for its next start.
+        let client = self.attach(spec).await?;
+        self.turn(spec).await?;
+        let refused = match self.call(&spec.name, engine.start(&made.id)).await {
+            Ok(()) => return Ok(client),
+            Err(error) if error.to_string().contains(AWAKE_DEVICE) => error,
+            Err(error) => return Err(error),
+        };
+        tracing::warn!("the relay's machine cannot keep its cores awake, and delays are less exact: {refused}");
+        self.call(&spec.name, engine.remove(&made)).await?;
+        let mut spec = spec.clone();
+        spec.devices.retain(|device| device != AWAKE_DEVICE);
+        let made = self.call(&spec.name, engine.create_container(&spec, networks)).await?;
+        let client = self.attach(&spec).await?;
+        self.call(&spec.name, engine.start(&made.id)).await?;
+        Ok(client)
     }
 
     async fn attach(&self, spec: &ContainerSpec) -> Result<Client<'a>, LabError> {

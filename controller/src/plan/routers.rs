@@ -1,6 +1,6 @@
 //! Relay and probe of a datacenter: the instruments. A relay has the two capabilities that it needs, a probe none.
 
-use super::{ContainerSpec, Images, Labels, PlannedDatacenter};
+use super::{AWAKE_DEVICE, ContainerSpec, Images, Labels, PlannedDatacenter};
 use crate::address::{self, Layout};
 use crate::names::{Kind, datacenter_network, probe_container, relay_container, wan_network};
 use crate::topology::{Datacenter, Topology};
@@ -91,7 +91,7 @@ pub(super) fn relay(datacenter: &PlannedDatacenter, images: &Images, labels: &La
         ],
         extra_hosts: Vec::new(),
         cap_add: vec!["NET_ADMIN".to_owned(), "SYS_NICE".to_owned()],
-        devices: vec!["/dev/net/tun".to_owned()],
+        devices: vec!["/dev/net/tun".to_owned(), AWAKE_DEVICE.to_owned()],
         sysctls: BTreeMap::from([
             on("net.ipv4.conf.all.rp_filter", "0"),
             on("net.ipv4.conf.all.send_redirects", "0"),

@@ -83,8 +83,6 @@ pub struct Desk {
     pub datacenter: String,
     /// When the relay became ready.
     pub since_ns: u64,
-    /// Scheduling class of the data path.
-    pub scheduling: &'static str,
     /// Whether segmentation offload is active.
     pub offload: bool,
     /// Name of the TUN device.
@@ -176,7 +174,8 @@ impl Desk {
             path: self.paths.path(),
             early_ns: 0,
             stream: self.paths.status()?,
-            scheduling: self.scheduling(),
+            scheduling: self.scheduling(snapshot.scheduling),
+            keeps_awake: snapshot.keeps_awake,
             offload: self.offload,
             dropped_no_link: snapshot.dropped_no_link,
             dropped_unread: dropped_unread(self.device)?,
@@ -185,10 +184,10 @@ impl Desk {
     }
 
     /// Class of the data path, and that of stream mode's thread where there is one and it differs.
-    fn scheduling(&self) -> String {
+    fn scheduling(&self, data: &str) -> String {
         match self.paths.scheduling() {
-            Some(stream) if stream != self.scheduling => format!("{}; stream {stream}", self.scheduling),
-            _ => self.scheduling.to_owned(),
+            Some(stream) if stream != data => format!("{data}; stream {stream}"),
+            _ => data.to_owned(),
         }
     }
 }
@@ -265,6 +264,7 @@ mod tests {
             early_ns: 0,
             stream: None,
             scheduling: "other".into(),
+            keeps_awake: false,
             offload: true,
             dropped_no_link: 0,
             dropped_unread: 0,

@@ -198,6 +198,13 @@ impl Lane {
         true
     }
 
+    /// Whether a packet may be held for a time, or something is planned for one.
+    pub fn keeps_time(&self) -> bool {
+        let conditions = self.link.conditions();
+        let delays = conditions.delay_ns > 0 || conditions.jitter.is_some() || conditions.reorder.is_some();
+        delays || self.player.is_some() || self.defect.is_some()
+    }
+
     /// When there is something to write next, or a step of a schedule to be carried out.
     pub fn next_due_ns(&self) -> Option<u64> {
         let held = if self.link.frozen() {

@@ -8,14 +8,14 @@ use relay::check::{self, ConditionsError};
 use relay::control::{Desk, OrderError, Wire, serve};
 use relay::paths::Paths;
 use relay::router::Router;
-use relay::router::kernel::{Alarm, EndSignals, keep_memory, now_ns, schedule};
+use relay::router::kernel::{Alarm, EndSignals, keep_memory, now_ns};
 use relay::router::tun::{Tun, TunError};
 use relay::routes::{Interface, Routes, RoutesError};
 use relay::sysctls::{self, SysctlError};
 use std::fs::{self, File};
 use std::io::{self, BufReader};
 use std::process::{ExitCode, exit};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::channel;
 use std::thread;
 use wire::{RelayConfig, RelayOrder};
 
@@ -42,8 +42,6 @@ enum StartError {
     Alarm(io::Error),
     #[error("start thread {0}: {1}")]
     Thread(&'static str, io::Error),
-    #[error("start thread data: it ended at once")]
-    DataEnded,
     #[error("take the path of the configuration: {0}")]
     Path(#[from] OrderError),
 }
@@ -81,14 +79,13 @@ fn start() -> Result<(), StartError> {
     let alarm = Alarm::new().map_err(StartError::Alarm)?;
     let (requests, inbox) = channel();
     let router = Router::new(&config, tun, inbox, alarm.clone());
-    let scheduling = start_data(router)?.recv().map_err(|_| StartError::DataEnded)?;
+    start_data(router)?;
     let path = config.path;
     let mut desk = Desk {
         paths: Paths::new(routes, &config),
         wire: Wire { requests, alarm },
         datacenter: config.datacenter,
         since_ns: now_ns(),
-        scheduling,
         offload,
         device,
     };
@@ -115,19 +112,15 @@ fn read_config() -> Result<RelayConfig, StartError> {
     Ok(config)
 }
 
-/// Start the thread of the data path; it first says which scheduling class it got.
-fn start_data(router: Router) -> Result<Receiver<&'static str>, StartError> {
-    let (class, classes) = channel();
+/// Start the thread of the data path.
+fn start_data(router: Router) -> Result<(), StartError> {
     let run = move || {
-        // The receiver waits for exactly this.
-        let _ = class.send(schedule());
         let error = router.run();
         eprintln!("relay: failed to {error}");
         exit(1);
     };
     let thread = thread::Builder::new().name("data".into()).spawn(run);
-    thread.map_err(|source| StartError::Thread("data", source))?;
-    Ok(classes)
+    thread.map_err(|source| StartError::Thread("data", source)).map(drop)
 }
 
 /// Start the thread that answers orders.

@@ -8,13 +8,17 @@
 
 pub mod kernel;
 mod lead;
+mod moderation;
+mod readiness;
 pub mod tun;
 
 use crate::chance;
 use crate::lane::{Change, Lane};
 use crate::tap::Taken;
-use kernel::{Alarm, Ended, nap, now_ns};
+use kernel::{Alarm, Ended, nap, now_ns, relax, schedule};
 use lead::Lead;
+use moderation::{Moderation, NAP_NS};
+use readiness::Readiness;
 use std::io::{self, Read, Write};
 use std::net::Ipv4Addr;
 use std::sync::mpsc::{Receiver, Sender};
@@ -61,6 +65,10 @@ pub struct Request {
 pub struct Snapshot {
     /// When it was taken.
     pub now_ns: u64,
+    /// Scheduling class of the data path whenever a link delays, as the kernel granted it last.
+    pub scheduling: &'static str,
+    /// Whether the kernel keeps the cores awake while packets are under way.
+    pub keeps_awake: bool,
     /// Packets that no link leads to, dropped.
     pub dropped_no_link: u64,
     /// Outgoing links.
@@ -114,6 +122,14 @@ pub struct Router {
     requests: Receiver<Request>,
     alarm: Alarm,
     lead: Lead,
+    moderation: Moderation,
+    readiness: Readiness,
+    /// Packets that came since the last rest.
+    gathered: u32,
+    /// The best class that was to be had.
+    scheduling: &'static str,
+    /// Whether the thread has it now.
+    keeps_time: bool,
     dropped_no_link: u64,
 }
 
@@ -129,17 +145,31 @@ impl Router {
             requests,
             alarm,
             lead: Lead::measured(Vec::new()),
+            moderation: Moderation::new(),
+            readiness: Readiness::open(),
+            gathered: 0,
+            scheduling: "other",
+            keeps_time: false,
             dropped_no_link: 0,
         }
     }
 
     /// Route packets until the device fails.
     pub fn run(mut self) -> RouterError {
+        self.suit_class(true);
         self.lead = Lead::measured((0..TRIALS).map(|_| lateness_of_a_sleep()).collect());
         let mut frame = vec![0; FRAME_MAX];
         loop {
             while let Ok(request) = self.requests.try_recv() {
                 let result = self.obey(request.order);
+                let keeps_time = self.lanes.iter().any(Lane::keeps_time);
+                let result = result.map(|snapshot| {
+                    self.suit_class(keeps_time);
+                    Snapshot {
+                        scheduling: self.scheduling,
+                        ..snapshot
+                    }
+                });
                 // Who asked may be gone; the order holds nevertheless.
                 let _ = request.answer.send(result);
             }
@@ -165,6 +195,20 @@ impl Router {
         }
     }
 
+    /// A deadline makes delays true and small packets dear: whoever wakes a thread that has one is stopped for it at once,
+    /// so that nothing gathers. Where no link delays, there is nothing to be true to.
+    fn suit_class(&mut self, keeps_time: bool) {
+        if keeps_time == self.keeps_time {
+            return;
+        }
+        self.keeps_time = keeps_time;
+        if keeps_time {
+            self.scheduling = schedule();
+        } else {
+            relax();
+        }
+    }
+
     fn obey(&mut self, order: Option<(String, LaneOrder)>) -> Result<Snapshot, UnknownLink> {
         let now = now_ns();
         let mut captured = None;
@@ -182,6 +226,8 @@ impl Router {
         }
         Ok(Snapshot {
             now_ns: now,
+            scheduling: self.scheduling,
+            keeps_awake: self.readiness.is_granted(),
             dropped_no_link: self.dropped_no_link,
             links: self.lanes.iter().map(|lane| lane.status(now)).collect(),
             captured,
@@ -197,6 +243,7 @@ impl Router {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
             };
+            self.gathered = self.gathered.saturating_add(1);
             self.accept(now_ns(), &frame[..length]);
         }
         Ok(true)
@@ -228,19 +275,43 @@ impl Router {
 
     /// Nothing can be read or written now: sleep until that changes.
     fn rest(&mut self) -> io::Result<()> {
-        let Some(due) = self.lanes.iter().filter_map(Lane::next_due_ns).min() else {
+        let gathered = std::mem::take(&mut self.gathered);
+        let now = now_ns();
+        let due = self.lanes.iter().filter_map(Lane::next_due_ns).min();
+        if gathered > 0 || due.is_some() {
+            self.readiness.keep(now);
+        }
+        let Some(due) = due else {
+            if self.moderation.naps(now, gathered) {
+                nap(NAP_NS);
+                return Ok(());
+            }
             // Without a limit no timer is set, and setting one costs more than all else here.
-            return self.alarm.wait(self.tun.file(), None).map(drop);
+            self.sleep(None)?;
+            return Ok(());
         };
-        let (now, wake) = (now_ns(), due.saturating_sub(self.lead.ns()));
+        self.moderation.wakes(now);
+        let wake = due.saturating_sub(self.lead.ns());
         if wake <= now {
             // What is left is spent looking for packets: to sleep and to wake takes longer.
             return Ok(());
         }
-        if self.alarm.wait(self.tun.file(), Some(wake - now))? == Ended::Time {
+        if self.sleep(Some(wake - now))? == Ended::Time {
             self.lead.learn(now_ns().saturating_sub(wake));
         }
         Ok(())
+    }
+
+    fn sleep(&mut self, span_ns: Option<u64>) -> io::Result<Ended> {
+        let ended = self.alarm.wait(self.tun.file(), self.readiness.timer(), span_ns)?;
+        if ended == Ended::Timer {
+            let now = now_ns();
+            if self.lanes.iter().any(|lane| lane.next_due_ns().is_some()) {
+                self.readiness.keep(now);
+            }
+            self.readiness.review(now);
+        }
+        Ok(ended)
     }
 }
 

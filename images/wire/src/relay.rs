@@ -236,6 +236,9 @@ pub struct RelayStatus {
     pub early_ns: u64,
     /// Scheduling class that the kernel granted, e.g. `deadline`, `nice -20`, `other`.
     pub scheduling: String,
+    /// Whether the kernel keeps the machine's cores awake while packets are under way.
+    #[serde(default)]
+    pub keeps_awake: bool,
     /// Whether segmentation offload is active on the TUN device.
     pub offload: bool,
     /// Packets of the datacenter that no link leads to, dropped.

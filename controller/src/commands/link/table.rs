@@ -86,6 +86,8 @@ pub struct RelayRow {
     pub mode: String,
     /// Scheduling class that the kernel granted.
     pub scheduling: String,
+    /// Whether the kernel keeps the machine's cores awake while packets are under way.
+    pub keeps_awake: bool,
     /// Whether segmentation offload is active.
     pub offload: bool,
     /// Packets that no link leads to, dropped.
@@ -189,6 +191,7 @@ impl From<&RelayStatus> for RelayRow {
             datacenter: status.datacenter.clone(),
             mode: mode_text(status.path),
             scheduling: status.scheduling.clone(),
+            keeps_awake: status.keeps_awake,
             offload: status.offload,
             dropped_no_link_packets: status.dropped_no_link,
             dropped_unread_packets: status.dropped_unread,

@@ -166,6 +166,7 @@ impl Relay {
             early_ns: 0,
             stream: None,
             scheduling: "other".to_owned(),
+            keeps_awake: true,
             offload: true,
             dropped_no_link: 0,
             dropped_unread: 0,

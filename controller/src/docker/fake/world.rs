@@ -111,6 +111,17 @@ impl World {
                 return no(Refusal::Taken, "Address already in use");
             }
         }
+        if let Some(device) = found
+            .spec
+            .devices
+            .iter()
+            .find(|device| self.absent_devices.contains(*device))
+        {
+            let cause = format!(
+                "error gathering device information while adding custom device \"{device}\": no such file or directory"
+            );
+            return no(Refusal::Other, &cause);
+        }
         for volume in found.spec.volumes.keys() {
             // A real engine would make one without labels, which nobody would ever remove.
             if !self.volumes.contains_key(volume) {

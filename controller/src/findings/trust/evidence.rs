@@ -73,8 +73,13 @@ fn relays(seen: &Seen<'_>) -> Option<String> {
         let last = looks.last()?;
         let most = last.status.links.iter().map(|link| link.counters.held_bytes_max).max();
         Some(format!(
-            "{datacenter} scheduled `{}`, {} looks, at most {} KiB held since it started",
+            "{datacenter} scheduled `{}`, cores {}, {} looks, at most {} KiB held since it started",
             last.status.scheduling,
+            if last.status.keeps_awake {
+                "kept awake"
+            } else {
+                "free to sleep"
+            },
             last.looks,
             most.unwrap_or_default().div_ceil(1024)
         ))

@@ -70,6 +70,7 @@ pub fn status(datacenter: &str, to: &str, conditions: &Conditions) -> RelayStatu
         path: Path::Tun,
         early_ns: 30_000,
         scheduling: "deadline".to_owned(),
+        keeps_awake: true,
         offload: true,
         dropped_no_link: 0,
         dropped_unread: 0,

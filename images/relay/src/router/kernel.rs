@@ -49,20 +49,21 @@ impl Alarm {
         let _ = (&*self.event).write(&1u64.to_ne_bytes());
     }
 
-    /// Sleep until `device` can be read, the alarm is rung, or `span_ns` has passed (`None`: for ever). A signal counts
-    /// as a ring.
-    pub fn wait(&self, device: &File, span_ns: Option<u64>) -> io::Result<Ended> {
-        let watch = |file: &File| libc::pollfd {
-            fd: file.as_raw_fd(),
+    /// Sleep until `device` or `timer` can be read, the alarm is rung, or `span_ns` has passed (`None`: for ever). A signal
+    /// counts as a ring.
+    pub fn wait(&self, device: &File, timer: Option<&File>, span_ns: Option<u64>) -> io::Result<Ended> {
+        let watch = |file: Option<&File>| libc::pollfd {
+            // The kernel passes over what is negative.
+            fd: file.map_or(-1, AsRawFd::as_raw_fd),
             events: libc::POLLIN,
             revents: 0,
         };
-        let mut watched = [watch(device), watch(&self.event)];
+        let mut watched = [watch(Some(device)), watch(Some(&self.event)), watch(timer)];
         let span = span_ns.map(timespec);
         let span = span.as_ref().map_or(null(), from_ref);
         // SAFETY: `watched` and what `span` points to live through the call (null is no limit), the length is that of
         // `watched`, and a null mask leaves the signals as they are.
-        let result = unsafe { libc::ppoll(watched.as_mut_ptr(), 2, span, null()) };
+        let result = unsafe { libc::ppoll(watched.as_mut_ptr(), 3, span, null()) };
         if result < 0 {
             let error = io::Error::last_os_error();
             return if error.kind() == io::ErrorKind::Interrupted {
@@ -75,7 +76,11 @@ impl Alarm {
             // Silence it; that it was silent already is no error.
             let _ = (&*self.event).read(&mut [0; 8]);
         }
-        Ok(if result == 0 { Ended::Time } else { Ended::Event })
+        Ok(match result {
+            0 => Ended::Time,
+            _ if watched[2].revents != 0 => Ended::Timer,
+            _ => Ended::Event,
+        })
     }
 }
 
@@ -86,6 +91,8 @@ pub enum Ended {
     Time,
     /// A packet came, or a ring.
     Event,
+    /// The timer can be read, whatever else there is.
+    Timer,
 }
 
 /// Sleep so long, whatever comes; a signal ends it.
@@ -95,7 +102,7 @@ pub fn nap(span_ns: u64) {
     unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, 0, &raw const span, null_mut()) };
 }
 
-fn timespec(span_ns: u64) -> libc::timespec {
+pub(super) fn timespec(span_ns: u64) -> libc::timespec {
     libc::timespec {
         tv_sec: (span_ns / NANOSECONDS).cast_signed(),
         tv_nsec: (span_ns % NANOSECONDS).cast_signed(),
@@ -126,6 +133,13 @@ pub fn schedule() -> &'static str {
     if result == 0 { "nice -20" } else { "other" }
 }
 
+/// Give back a deadline: the thread has the best priority of the ordinary class from now on.
+pub fn relax() {
+    const SCHED_OTHER: u32 = 0;
+    // That it is refused leaves the thread as it was, which is dearer and no less true.
+    set_attributes(SCHED_OTHER, 0, -20, 0);
+}
+
 /// `struct sched_attr` in its first version.
 #[repr(C)]
 struct SchedulingAttributes {
@@ -149,21 +163,28 @@ fn set_deadline() -> bool {
     // What others were promised and do not use may be used too. Without it a relay that is busy for longer than its
     // budget is put to sleep; a sleep of 8 ms was seen where the kernel counts by ticks of four.
     const RECLAIM: u64 = 2;
-    BUDGETS_NS.iter().any(|budget_ns| {
-        let attributes = SchedulingAttributes {
-            size: 48,
-            policy: SCHED_DEADLINE,
-            flags: RECLAIM,
-            nice: 0,
-            priority: 0,
-            runtime_ns: *budget_ns,
-            deadline_ns: 1_000_000,
-            period_ns: 1_000_000,
-        };
-        // SAFETY: the kernel reads `size` bytes of `attributes`, which has that size and lives through the call; 0
-        // is the calling thread.
-        unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) == 0 }
-    })
+    BUDGETS_NS
+        .iter()
+        .any(|budget_ns| set_attributes(SCHED_DEADLINE, RECLAIM, 0, *budget_ns))
+}
+
+/// Class of the calling thread, with the budget in each millisecond where the class has one; returns whether it was
+/// granted.
+fn set_attributes(policy: u32, flags: u64, nice: i32, budget_ns: u64) -> bool {
+    let span_ns = if budget_ns == 0 { 0 } else { 1_000_000 };
+    let attributes = SchedulingAttributes {
+        size: 48,
+        policy,
+        flags,
+        nice,
+        priority: 0,
+        runtime_ns: budget_ns,
+        deadline_ns: span_ns,
+        period_ns: span_ns,
+    };
+    // SAFETY: the kernel reads `size` bytes of `attributes`, which has that size and lives through the call; 0 is the
+    // calling thread.
+    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) == 0 }
 }
 
 /// SIGTERM and SIGINT, held back from every thread that is started after this. The first process of a container
