@@ -3,6 +3,8 @@
 //!
 //! A container that could not get all its endpoints is removed again: what this returns is whole or not there.
 
+mod stale;
+
 use super::refusal::is_gone;
 use super::{Attached, Docker, Engine, EngineError, Object, Refusal, Sort, bodies};
 use crate::plan::{ContainerSpec, NetworkSpec, VolumeSpec};
@@ -23,6 +25,8 @@ use tokio::time::Instant;
 
 /// How long a network or volume may still count as used after its last container was removed.
 const STILL_IN_USE: Duration = Duration::from_secs(2);
+/// After which of it a network's endpoints are looked at: those of containers that are gone will not go by themselves.
+const LOOK_AFTER: Duration = Duration::from_millis(300);
 /// Log lines of a post mortem.
 const LAST_LINES: &str = "5";
 
@@ -86,7 +90,7 @@ impl Engine for Docker {
     }
 
     async fn remove(&self, object: &Object) -> Result<(), EngineError> {
-        let give_up = Instant::now() + STILL_IN_USE;
+        let begun = Instant::now();
         let mut pause = Duration::from_millis(10);
         loop {
             let (verb, removed) = match object.sort {
@@ -101,7 +105,7 @@ impl Engine for Docker {
             if is_gone(&error) {
                 return Ok(());
             }
-            let refused = self.refused(verb, &object.name, &error);
+            let mut refused = self.refused(verb, &object.name, &error);
             let in_use = matches!(
                 &refused,
                 EngineError::Refused {
@@ -109,7 +113,16 @@ impl Engine for Docker {
                     ..
                 }
             );
-            if object.sort == Sort::Container || !in_use || Instant::now() >= give_up {
+            if object.sort == Sort::Container || !in_use {
+                return Err(refused);
+            }
+            if object.sort == Sort::Network && begun.elapsed() >= LOOK_AFTER {
+                let alive = self.release_stale(&object.id).await;
+                if let (EngineError::Refused { cause, .. }, false) = (&mut refused, alive.is_empty()) {
+                    cause.push_str(&format!(": {}", alive.join(", ")));
+                }
+            }
+            if begun.elapsed() >= STILL_IN_USE {
                 return Err(refused);
             }
             tokio::time::sleep(pause).await;

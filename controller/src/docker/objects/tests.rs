@@ -143,3 +143,74 @@ async fn another_refusal_to_remove_is_final_and_an_absent_object_is_done() {
     docker.remove(&container).await.unwrap();
     assert_eq!(engine.asked().len(), 3);
 }
+
+/// A network that goes once its only endpoint was disconnected; `other` answers what else is asked.
+fn with_an_endpoint(
+    endpoints: &'static str,
+    other: impl Fn(&str) -> (u16, &'static str) + Send + Sync + 'static,
+) -> Scripted {
+    let disconnected = Mutex::new(false);
+    Scripted::new(move |line| match line {
+        "GET /version" => VERSION,
+        "GET /networks/n" => (200, endpoints),
+        "POST /networks/n/disconnect" => {
+            *disconnected.lock().unwrap() = true;
+            (200, "")
+        }
+        "DELETE /networks/n" if *disconnected.lock().unwrap() => (204, ""),
+        "DELETE /networks/n" => (403, r#"{"message":"network tb-x.dc1 id n has active endpoints"}"#),
+        other_line => other(other_line),
+    })
+}
+
+const ABSENT: (u16, &str) = (404, r#"{"message":"No such container: x"}"#);
+const OF_RELAY: &str = r#"{"Name":"tb-x.dc1","Id":"n","Containers":{"c1":{"Name":"tb-x-relay.dc1"}}}"#;
+
+#[tokio::test]
+async fn the_endpoint_of_a_container_that_is_gone_is_released() {
+    for endpoints in [
+        OF_RELAY,
+        r#"{"Name":"tb-x.dc1","Id":"n","Containers":{"ep-7f":{"Name":"tb-x-relay.dc1"}}}"#,
+    ] {
+        let engine = with_an_endpoint(endpoints, |_| ABSENT);
+        engine.connect().await.unwrap().remove(&network()).await.unwrap();
+        let asked = engine.asked();
+        let after = asked.iter().skip_while(|line| *line != "GET /networks/n");
+        let after: Vec<_> = after.filter(|line| !line.contains("/containers/")).collect();
+        assert_eq!(
+            after,
+            ["GET /networks/n", "POST /networks/n/disconnect", "DELETE /networks/n"]
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_container_that_exists_keeps_its_endpoint_and_is_named() {
+    // The last one: a new container has the name of the removed one, and a disconnection by name would be its own.
+    let each = ["c1 and its name", "c1", "its name"].map(|present| async move {
+        let engine = with_an_endpoint(OF_RELAY, move |line| match line {
+            "GET /containers/c1/json" if present.contains("c1") => (200, r#"{"Id":"c1"}"#),
+            "GET /containers/tb-x-relay.dc1/json" if present.contains("name") => (200, r#"{"Id":"c2"}"#),
+            _ => ABSENT,
+        });
+        let error = engine.connect().await.unwrap().remove(&network()).await.unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.contains("active endpoints") && text.contains("tb-x-relay.dc1"),
+            "{present}: {text}"
+        );
+        let asked = engine.asked();
+        assert!(
+            !asked.contains(&"POST /networks/n/disconnect".to_owned()),
+            "{present}: {asked:?}"
+        );
+    });
+    futures_util::future::join_all(each).await;
+}
+
+#[tokio::test]
+async fn an_endpoint_of_which_the_engine_will_not_speak_is_left() {
+    let engine = with_an_endpoint(OF_RELAY, |_| (500, r#"{"message":"no"}"#));
+    engine.connect().await.unwrap().remove(&network()).await.unwrap_err();
+    assert!(!engine.asked().contains(&"POST /networks/n/disconnect".to_owned()));
+}
