@@ -152,7 +152,8 @@ fn late_then_good(target: SocketAddrV4, transport: Transport) {
     let (samples, failures, _) = run(Echo {
         warmup: 0,
         count: 2,
-        timeout: Duration::from_millis(30),
+        // The second reply must be in time on a busy machine too.
+        timeout: Duration::from_millis(500),
         ..echo(target, transport)
     });
     assert_eq!(times(&failures), 1);
