@@ -7,23 +7,19 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "shared/lab.rs"]
+mod ours;
 #[path = "docker_capture/trace.rs"]
 mod trace;
 
+use ours::{Ours, dc};
 use std::io::Write as _;
 use std::net::Ipv4Addr;
-use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
-use testbed::cli::{Color, Format, ReleaseArg};
-use testbed::commands::prepare::{self, Ground};
-use testbed::commands::source;
-use testbed::docker::Docker;
 use testbed::lab::{Lab, LinkSeen};
-use testbed::names::{DatacenterName, LabName, NodeName};
-use testbed::progress::Progress;
+use testbed::names::NodeName;
 use testbed::replication::SyncCounters;
-use testbed::stop::Stop;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use trace::Trace;
@@ -38,10 +34,6 @@ const WHILE: Duration = Duration::from_millis(1500);
 /// After a heal TCP may wait as long again as the cut lasted, and a replica a second more.
 const SOON: Duration = Duration::from_secs(15);
 
-fn dc(name: &str) -> DatacenterName {
-    DatacenterName::new(name).unwrap()
-}
-
 /// Why this cannot be shown here, if so.
 fn obstacle() -> Option<&'static str> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -53,34 +45,6 @@ fn obstacle() -> Option<&'static str> {
     }
     let tshark = std::process::Command::new("tshark").arg("--version").output();
     (!tshark.is_ok_and(|output| output.status.success())).then_some("needs tshark")
-}
-
-async fn raise(name: &LabName) -> Lab {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../topologies/two-dc.yaml");
-    let source = source::read(&file, Format::Text, Color::Never).unwrap();
-    let releases = prepare::releases(&source.topology, &ReleaseArg { release: Vec::new() }).unwrap();
-    let docker = Docker::connect(None).await.unwrap();
-    let ground = Ground::prepare(docker, source, releases, &Progress::silent())
-        .await
-        .unwrap();
-    let limit = Duration::from_secs(60);
-    let raised = ground
-        .raise(name, None, &Progress::silent(), &Stop::never(), limit)
-        .await;
-    raised.unwrap_or_else(|error| panic!("{error:?}"))
-}
-
-/// A lab that is gone whatever happens to the test.
-struct Gone(String);
-
-impl Drop for Gone {
-    fn drop(&mut self) {
-        let down = ["--quiet", "down", "-p", &self.0, "-y"];
-        // A test that has failed already cannot do more.
-        let _ = std::process::Command::new(env!("CARGO_BIN_EXE_testbed"))
-            .args(down)
-            .output();
-    }
 }
 
 /// Address and port of a server.
@@ -141,9 +105,7 @@ async fn captures_show_what_tcp_does_on_a_link_that_is_cut_reset_and_frozen() {
         writeln!(std::io::stderr(), "skipped: {reason}").unwrap();
         return;
     }
-    let name = LabName::new(&format!("capture-{}", std::process::id())).unwrap();
-    let _gone = Gone(name.to_string());
-    let lab = raise(&name).await;
+    let lab = Ours::raise("capture").await;
     a_replica_sees_a_drop_as_silence_and_its_primary_sends_again(&lab).await;
     a_cut_of_one_direction_lets_the_other_speak(&lab).await;
     a_replica_sees_a_freeze_as_lateness(&lab).await;

@@ -6,17 +6,14 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::path::Path as FilePath;
+#[path = "shared/lab.rs"]
+mod ours;
+
+use ours::{Ours, dc};
 use std::time::{Duration, Instant};
-use testbed::cli::{Color, Format, ReleaseArg};
-use testbed::commands::prepare::{self, Ground};
-use testbed::commands::source;
-use testbed::docker::Docker;
 use testbed::lab::Lab;
-use testbed::names::{DatacenterName, LabName, NodeName};
+use testbed::names::NodeName;
 use testbed::probe::Samples;
-use testbed::progress::Progress;
-use testbed::stop::Stop;
 use wire::{
     CutKind, Load, Nodelay, Operation, Pace, Path, ProbeOrder, RelayOrder, Reply, StreamOrder, StreamSettings,
     StreamStatus, Transport,
@@ -27,28 +24,8 @@ const DELAY: u64 = 20 * MS;
 const SOON: Duration = Duration::from_secs(20);
 const LIMIT: Duration = Duration::from_secs(2);
 
-fn dc(name: &str) -> DatacenterName {
-    DatacenterName::new(name).unwrap()
-}
-
 fn node(name: &str) -> NodeName {
     NodeName::new(name).unwrap()
-}
-
-async fn raise() -> Lab {
-    let file = FilePath::new(env!("CARGO_MANIFEST_DIR")).join("../topologies/two-dc.yaml");
-    let source = source::read(&file, Format::Text, Color::Never).unwrap();
-    let releases = prepare::releases(&source.topology, &ReleaseArg { release: Vec::new() }).unwrap();
-    let docker = Docker::connect(None).await.unwrap();
-    let ground = Ground::prepare(docker, source, releases, &Progress::silent())
-        .await
-        .unwrap();
-    let name = LabName::new(&format!("test-stream-{}", std::process::id())).unwrap();
-    let limit = Duration::from_secs(60);
-    let raised = ground
-        .raise(&name, None, &Progress::silent(), &Stop::never(), limit)
-        .await;
-    raised.unwrap_or_else(|error| panic!("{error:?}"))
 }
 
 async fn primary(lab: &Lab, command: &[&str]) -> Reply {
@@ -120,14 +97,13 @@ async fn wait_costs(lab: &Lab) -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a Docker engine"]
 async fn replication_crosses_stream_mode_and_pays_for_its_defects() {
-    let lab = raise().await;
+    let lab = Ours::raise("test-stream").await;
     set(&lab, DELAY, StreamOrder::Pipelined, Nodelay::On).await;
     a_round_trip_takes_both_delays(&lab).await;
     the_defects_show_in_the_price_of_wait(&lab).await;
     a_close_ends_replication_until_the_heal(&lab).await;
     lab.set_path(Path::Tun).await.unwrap();
     replicas_follow(&lab).await;
-    lab.lower().await.unwrap();
 }
 
 async fn a_round_trip_takes_both_delays(lab: &Lab) {

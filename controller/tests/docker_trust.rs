@@ -7,71 +7,22 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "shared/lab.rs"]
+mod ours;
+
+use ours::{Ours, dc};
 use serde_json::Value;
-use std::ops::Deref;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use testbed::cli::{Color, Format, ReleaseArg};
-use testbed::commands::prepare::{self, Ground};
-use testbed::commands::source;
-use testbed::docker::Docker;
 use testbed::lab::Lab;
-use testbed::names::{DatacenterName, LabName};
-use testbed::progress::Progress;
-use testbed::stop::Stop;
 use wire::{Defect, ProbeOrder};
 
 const MS: u64 = 1_000_000;
 /// Limit of a step of a block, for a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
-
-fn dc(name: &str) -> DatacenterName {
-    DatacenterName::new(name).unwrap()
-}
-
-/// A lab of a test's own, removed at its end whatever becomes of it.
-struct Ours(Lab);
-
-impl Deref for Ours {
-    type Target = Lab;
-
-    fn deref(&self) -> &Lab {
-        &self.0
-    }
-}
-
-impl Drop for Ours {
-    fn drop(&mut self) {
-        let down = Command::new(env!("CARGO_BIN_EXE_testbed"))
-            .args(["down", "-q", "-y", "-p", self.0.name().as_str()])
-            .stdout(Stdio::null())
-            .status();
-        let removed = down.is_ok_and(|status| status.success());
-        assert!(
-            removed || std::thread::panicking(),
-            "lab `{}` is left behind",
-            self.0.name()
-        );
-    }
-}
-
-async fn raise(name: &str) -> Ours {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../topologies/two-dc.yaml");
-    let source = source::read(&file, Format::Text, Color::Never).unwrap();
-    let releases = prepare::releases(&source.topology, &ReleaseArg { release: Vec::new() }).unwrap();
-    let docker = Docker::connect(None).await.unwrap();
-    let ground = Ground::prepare(docker, source, releases, &Progress::silent())
-        .await
-        .unwrap();
-    let name = LabName::new(&format!("trust-{name}-{}", std::process::id())).unwrap();
-    let raised = ground
-        .raise(&name, None, &Progress::silent(), &Stop::never(), LIMIT)
-        .await;
-    Ours(raised.unwrap_or_else(|error| panic!("{error:?}")))
-}
 
 /// `testbed run` of one block on a lab that is up.
 struct Run {
@@ -183,7 +134,7 @@ impl Block {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a Docker engine"]
 async fn a_relay_that_hides_3_ms_is_found_before_the_block() {
-    let lab = raise("hidden").await;
+    let lab = Ours::raise("trust-hidden").await;
     let defect = Defect::ExtraDelay { delay_ns: 3 * MS };
     lab.sabotage(&dc("dc1"), &dc("dc2"), Some(defect)).await.unwrap();
     let block = Run::start(&lab, 2, &[]).ends().await;
@@ -197,7 +148,7 @@ async fn a_relay_that_hides_3_ms_is_found_before_the_block() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a Docker engine"]
 async fn a_relay_that_stops_delaying_in_mid_block_and_a_freeze_in_place_of_a_cut_are_void() {
-    let lab = raise("short").await;
+    let lab = Ours::raise("trust-short").await;
     let run = Run::start(&lab, 2, &[]);
     run.reaches("\"sync_full_before_count\"").await;
     let (from, to) = (dc("dc2"), dc("dc1"));
@@ -219,7 +170,7 @@ async fn a_relay_that_stops_delaying_in_mid_block_and_a_freeze_in_place_of_a_cut
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a Docker engine"]
 async fn a_cut_that_leaks_in_one_direction_is_void() {
-    let lab = raise("leak").await;
+    let lab = Ours::raise("trust-leak").await;
     lab.sabotage(&dc("dc1"), &dc("dc2"), Some(Defect::LeakyCut))
         .await
         .unwrap();
@@ -236,7 +187,7 @@ async fn a_cut_that_leaks_in_one_direction_is_void() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a Docker engine"]
 async fn a_probe_without_nodelay_is_void() {
-    let lab = raise("nagle").await;
+    let lab = Ours::raise("trust-nagle").await;
     let order = ProbeOrder::Sabotage { no_nodelay: true };
     lab.probe(&dc("dc1")).order(order, LIMIT).await.unwrap();
     Run::start(&lab, 2, &[])
@@ -248,7 +199,7 @@ async fn a_probe_without_nodelay_is_void() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a Docker engine"]
 async fn a_relay_killed_in_mid_block_is_void_and_ends_it_at_once() {
-    let lab = raise("killed").await;
+    let lab = Ours::raise("trust-killed").await;
     let run = Run::start(&lab, 10, &[]);
     run.reaches("\"rtt\"").await;
     let killed = Command::new("docker")
@@ -292,7 +243,7 @@ impl Drop for Thieves {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a Docker engine"]
 async fn a_host_whose_cores_are_stolen_is_told_and_nothing_diverges() {
-    let lab = raise("stolen").await;
+    let lab = Ours::raise("trust-stolen").await;
     let thieves = Thieves::begin();
     let block = Run::start(&lab, 10, &[]).ends().await;
     drop(thieves);
