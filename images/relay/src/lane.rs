@@ -317,6 +317,7 @@ impl Lane {
             capturing: self.tap.is_open(),
             frozen: self.link.frozen(),
             playing_since_ns: self.player.as_ref().map(Player::start_ns),
+            next_step: self.player.as_ref().and_then(Player::next_step),
             counters: self
                 .counters
                 .snapshot(now_ns, self.line.packets() as u64, self.line.bytes()),

@@ -52,6 +52,17 @@ impl Player {
         step.into_iter().chain(flap).min()
     }
 
+    /// What comes next, and when after the start; nothing when all is done.
+    pub fn next_step(&self) -> Option<Step> {
+        let step = self.steps.front();
+        let turn = self.flap.as_ref().and_then(|flap| flap.next_step(self.start_ns));
+        // At one instant the flap's turn comes first, see below.
+        match (turn, step) {
+            (Some(turn), Some(step)) if step.at_ns < turn.at_ns => Some(step.clone()),
+            (turn, step) => turn.or_else(|| step.cloned()),
+        }
+    }
+
     /// The next change, if it is due at `now_ns`.
     pub fn next(&mut self, now_ns: u64) -> Option<Change> {
         loop {
@@ -114,6 +125,20 @@ impl Player {
 impl Flap {
     fn due_ns(&self) -> u64 {
         self.next_ns.min(self.until_ns)
+    }
+
+    /// What it does next; nothing if it ends while the link is up.
+    fn next_step(&self, start_ns: u64) -> Option<Step> {
+        let ends = self.next_ns >= self.until_ns;
+        let action = match (self.cuts, ends) {
+            (true, true) => return None,
+            (true, false) => Action::Cut { kind: self.kind },
+            (false, _) => Action::Heal,
+        };
+        Some(Step {
+            at_ns: self.due_ns().saturating_sub(start_ns),
+            action,
+        })
     }
 
     /// The change that is due, the latest of its kind by `by_ns`; then whether the flap is over.
@@ -231,6 +256,34 @@ mod tests {
         let mut endless = player(vec![(10, flap(4, None))]);
         assert_eq!(played(&mut endless, 1400).len(), 98);
         assert_eq!(endless.next_ns(), Some(1402));
+    }
+
+    #[test]
+    fn what_comes_next_is_told_a_flaps_turns_too() {
+        let mut limited = player(vec![(10, flap(4, Some(17))), (16, Action::Freeze)]);
+        let mut told = Vec::new();
+        while let Some(Step { at_ns, action }) = limited.next_step() {
+            told.push((at_ns, action));
+            while limited.next(1000 + at_ns).is_some() {}
+        }
+        let reset = Action::Cut { kind: CutKind::Reset };
+        let begins = flap(4, Some(17));
+        // The flap's own beginning is its first cut.
+        assert_eq!(told, [(10, begins), (14, Action::Heal), (16, Action::Freeze)]);
+        assert_eq!(
+            limited.next_ns(),
+            Some(1017),
+            "it ends while the link is up, and does nothing more"
+        );
+        let mut endless = player(vec![(10, flap(4, None))]);
+        while endless.next(1014).is_some() {}
+        assert_eq!(
+            endless.next_step(),
+            Some(Step {
+                at_ns: 18,
+                action: reset
+            })
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Orders to a relay, its state, and what it is told at its start.
 
-use crate::{Conditions, Id, Path, Schedule};
+use crate::{Conditions, Id, Path, Schedule, Step};
 use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
 
@@ -306,6 +306,9 @@ pub struct LinkStatus {
     /// Start of the schedule that is going on.
     #[serde(default)]
     pub playing_since_ns: Option<u64>,
+    /// What that does next, and when after its start; of a flap each cut and each heal is a step.
+    #[serde(default)]
+    pub next_step: Option<Step>,
     /// Whether copies of packets are kept.
     #[serde(default)]
     pub capturing: bool,
@@ -325,6 +328,7 @@ impl LinkStatus {
             last_heal_ns: None,
             frozen: false,
             playing_since_ns: None,
+            next_step: None,
             capturing: false,
             counters: LinkCounters::default(),
         }

@@ -1,12 +1,12 @@
 //! Links and relays as they are printed.
 
 use crate::commands::screen::plain_table;
-use crate::conditions::{mode_text, shown};
+use crate::conditions::{mode_text, schedule_text, shown};
 use crate::lab::LinkSeen;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::time::Duration;
-use wire::{Conditions, CutKind, LATENESS_BOUNDS_NS, LinkCounters, Path, RelayStatus};
+use wire::{Conditions, CutKind, LATENESS_BOUNDS_NS, LinkCounters, Path, RelayStatus, Schedule};
 
 /// A directed link.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -31,6 +31,8 @@ pub struct LinkRow {
     pub frozen: bool,
     /// Milliseconds since the schedule began that is going on; 0 if it is about to.
     pub playing_for_ms: Option<u64>,
+    /// What it does next, as a schedule is written: times count from its beginning.
+    pub next_step: Option<String>,
     /// Packets that arrived; with offload one can be 64 KiB of a flow.
     pub arrived_packets: u64,
     /// Packets that passed.
@@ -133,6 +135,10 @@ impl From<&LinkSeen> for LinkRow {
             last_heal_ago_ms: ago(status.last_heal_ns),
             frozen: status.frozen,
             playing_for_ms: ago(status.playing_since_ns),
+            next_step: status.next_step.clone().map(|step| {
+                let steps = vec![step];
+                schedule_text(&Schedule { steps }, &status.conditions)
+            }),
             arrived_packets: counters.arrived_packets,
             forwarded_packets: counters.forwarded_packets,
             forwarded_bytes: counters.forwarded_bytes,
@@ -256,6 +262,9 @@ fn state(link: &LinkRow) -> String {
     }
     if let Some(ms) = link.playing_for_ms {
         state += &format!(", schedule since {}", seconds(ms));
+        if let Some(next) = &link.next_step {
+            state += &format!(": {next}");
+        }
     }
     state
 }
@@ -332,7 +341,7 @@ pub(super) fn stream_table(relays: &[RelayRow]) -> String {
 mod tests {
     use super::*;
     use crate::names::DatacenterName;
-    use wire::LinkStatus;
+    use wire::{Action, LinkStatus, Step};
 
     fn seen(status: LinkStatus) -> LinkRow {
         LinkRow::from(&LinkSeen {
@@ -366,9 +375,24 @@ mod tests {
         let soon = LinkStatus {
             frozen: true,
             playing_since_ns: Some(11_000_000_000),
+            next_step: Some(Step {
+                at_ns: 5_000_000_000,
+                action: Action::Cut { kind: CutKind::Drop },
+            }),
             ..up()
         };
-        assert_eq!(state(&seen(soon)), "frozen, schedule since 0.0 s");
+        assert_eq!(state(&seen(soon)), "frozen, schedule since 0.0 s: at 5s cut drop");
+        let slower = LinkStatus {
+            playing_since_ns: Some(9_500_000_000),
+            next_step: Some(Step {
+                at_ns: 1_500_000_000,
+                action: Action::Set {
+                    conditions: Box::new(Conditions::delay(40_000_000)),
+                },
+            }),
+            ..up()
+        };
+        assert_eq!(state(&seen(slower)), "up, schedule since 0.5 s: at 1.5s set delay=40ms");
     }
 
     #[test]

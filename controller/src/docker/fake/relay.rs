@@ -95,6 +95,7 @@ impl Relay {
             RelayOrder::Play { to, schedule, start_ns } => {
                 let link = self.link(to)?;
                 link.status.playing_since_ns = Some(*start_ns);
+                link.status.next_step = schedule.steps.first().cloned();
                 link.playing = Some(Playing {
                     schedule: schedule.clone(),
                     start_ns: *start_ns,
@@ -193,6 +194,7 @@ impl Outgoing {
     fn stop(&mut self) {
         self.playing = None;
         self.status.playing_since_ns = None;
+        self.status.next_step = None;
     }
 
     fn advance(&mut self, now_ns: u64) {
@@ -212,6 +214,9 @@ impl Outgoing {
                 Effect::Set(conditions) => self.status.conditions = conditions,
             }
         }
+        // Of a flap the beginning only; the relay tells each of its turns.
+        let mut steps = self.playing.iter().flat_map(|playing| &playing.schedule.steps);
+        self.status.next_step = steps.find(|step| step.at_ns > elapsed_ns).cloned();
         if end_ns.is_some_and(|end_ns| elapsed_ns >= end_ns) {
             self.stop();
         }
