@@ -7,6 +7,7 @@
 mod calibration;
 mod cast;
 mod far_cache;
+mod fit;
 mod flights;
 mod found;
 mod lost_writes;
@@ -20,6 +21,7 @@ mod wait_and_distance;
 mod waits;
 
 pub use cast::{Cast, Needs, Part};
+pub use fit::LinkFound;
 
 use crate::channel::ChannelError;
 use crate::findings::card::{self, Card};
@@ -457,7 +459,7 @@ mod tests {
     use crate::topology;
 
     /// The plan of a topology, on any images.
-    fn plan_of(text: &str) -> Plan {
+    pub(super) fn plan_of(text: &str) -> Plan {
         let topology = topology::parse("test", text).unwrap();
         let catalogue = Catalogue::built_in();
         let nodes = topology.nodes.iter();

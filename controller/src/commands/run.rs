@@ -111,7 +111,7 @@ async fn measure(chronicle: &mut Chronicle, mut labs: Labs<'_>, args: &Run) -> R
 async fn measure_blocks(chronicle: &mut Chronicle, labs: &mut Labs<'_>, args: &Run) -> Result<(), CommandError> {
     labs.prepare(chronicle).await?;
     for block in labs.blocks() {
-        if let Some(reason) = labs.skips(block) {
+        if let Some(reason) = labs.skips(block).await {
             let block = block.number();
             chronicle
                 .progress()

@@ -2,7 +2,7 @@
 //! time, fresh where it may make one, and takes care of its end.
 
 use super::chronicle::Chronicle;
-use crate::block::Block;
+use crate::block::{Block, LinkFound};
 use crate::cli::{Global, Keep, Run};
 use crate::commands::prepare::{self, Ground};
 use crate::commands::source::{self, Source};
@@ -166,12 +166,21 @@ impl<'a> Labs<'a> {
     }
 
     /// Why a block is not run here, if so.
-    pub(super) fn skips(&self, block: Block) -> Option<String> {
+    pub(super) async fn skips(&self, block: Block) -> Option<String> {
         if let Some(reason) = &self.spoilt {
             return Some(reason.clone());
         }
         let plan = self.plan.as_ref().expect("a place is prepared before blocks are cast");
-        block.applies(plan).err()
+        let cast = match block.applies(plan) {
+            Ok(cast) => cast,
+            Err(lack) => return Some(lack),
+        };
+        let links = match (&self.place.kind, &self.lab) {
+            // Its links may have been changed since it was made. One that does not answer fails the block, with the reason.
+            (Kind::Up(_), Some(lab)) => lab.links().await.ok()?.iter().map(LinkFound::from).collect(),
+            _ => LinkFound::planned(plan),
+        };
+        block.fits(&cast, &links).err()
     }
 
     /// Blocks that ran on the lab that there is now.
