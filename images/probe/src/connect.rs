@@ -1,51 +1,34 @@
 //! A TCP connection opened, again and again: what a new connection costs before a server has said anything.
 
-use crate::load::{Client, Outcome};
+use crate::anew::{Anew, Beginning};
+use crate::load::Outcome;
 use crate::socket::{DialError, dial, reset};
 use std::net::SocketAddrV4;
 use std::time::Duration;
 use wire::Load;
 
-/// Dials for each operation and closes, untimed, with a reset.
-pub struct ConnectClient {
-    target: SocketAddrV4,
-    limit: Duration,
-    /// Of the last connection; nothing was opened without it before the first.
-    nodelay: bool,
-}
+/// A load of connections.
+pub type ConnectClient = Anew<Connect>;
 
-impl Client for ConnectClient {
+/// Dials and closes, untimed, with a reset.
+pub struct Connect;
+
+impl Beginning for Connect {
     type Error = DialError;
 
-    fn open(load: &Load) -> Result<Self, DialError> {
-        Ok(Self {
-            target: load.target,
-            limit: Duration::from_nanos(load.timeout_ns),
-            nodelay: true,
-        })
+    fn of(_: &Load) -> Self {
+        Self
     }
 
-    fn nodelay(&self) -> bool {
-        self.nodelay
-    }
-
-    fn warm(&mut self, i: u32) -> Result<(), DialError> {
-        self.perform(i).map(|_| ())
-    }
-
-    fn perform(&mut self, _: u32) -> Result<Outcome, DialError> {
-        let dialled = dial(self.target, self.limit)?;
-        self.nodelay = dialled.nodelay;
+    fn perform(&self, target: SocketAddrV4, limit: Duration) -> Result<(Outcome, bool), DialError> {
+        let dialled = dial(target, limit)?;
         reset(dialled.stream);
-        Ok(Outcome {
+        let outcome = Outcome {
             started_ns: dialled.began_ns,
             ended_ns: dialled.connected_ns,
             outcome: 0,
-        })
-    }
-
-    fn breaks(_: &DialError) -> bool {
-        true
+        };
+        Ok((outcome, dialled.nodelay))
     }
 }
 

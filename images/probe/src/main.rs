@@ -6,6 +6,7 @@
 //!
 //! Everything that is timed runs on a thread of its own with blocking sockets; see `redis.rs` for why.
 
+mod anew;
 mod beacon;
 mod bulk;
 mod clock;

@@ -7,8 +7,9 @@
 //! then drops the save.
 
 use super::{Connection, RedisError, accept, pack};
+use crate::anew::{Anew, Beginning};
 use crate::clock;
-use crate::load::{Client, Outcome};
+use crate::load::Outcome;
 use redis::Value;
 use std::net::SocketAddrV4;
 use std::time::Duration;
@@ -17,44 +18,32 @@ use wire::Load;
 /// Between two looks whether a save is under way: the server itself looks ten times a second.
 const LOOK_NS: u64 = 10_000_000;
 
-/// Asks on a new connection for each operation.
-pub struct PsyncClient {
-    target: SocketAddrV4,
-    limit: Duration,
-    /// Of the last connection; nothing was opened without it before the first.
-    nodelay: bool,
-}
+/// A load of such requests.
+pub type PsyncClient = Anew<Psync>;
 
-impl Client for PsyncClient {
+/// Asks and closes.
+pub struct Psync;
+
+impl Beginning for Psync {
     type Error = RedisError;
 
-    fn open(load: &Load) -> Result<Self, RedisError> {
-        Ok(Self {
-            target: load.target,
-            limit: Duration::from_nanos(load.timeout_ns),
-            nodelay: true,
-        })
+    fn of(_: &Load) -> Self {
+        Self
     }
 
-    fn nodelay(&self) -> bool {
-        self.nodelay
-    }
-
-    fn warm(&mut self, i: u32) -> Result<(), RedisError> {
-        self.perform(i).map(|_| ())
-    }
-
-    fn perform(&mut self, _: u32) -> Result<Outcome, RedisError> {
-        let mut connection = Connection::open(self.target, self.limit)?;
-        self.nodelay = connection.nodelay();
-        prepare(&mut connection, self.limit)?;
-        let timed = connection.ask(&pack(&[b"PSYNC", b"?", b"-1"]), self.limit)?;
+    fn perform(&self, target: SocketAddrV4, limit: Duration) -> Result<(Outcome, bool), RedisError> {
+        let mut connection = Connection::open(target, limit)?;
+        prepare(&mut connection, limit)?;
+        let timed = connection.ask(&pack(&[b"PSYNC", b"?", b"-1"]), limit)?;
         match accept(timed.value)? {
-            Value::SimpleString(text) if text.starts_with("FULLRESYNC ") => Ok(Outcome {
-                started_ns: timed.started_ns,
-                ended_ns: timed.ended_ns,
-                outcome: 0,
-            }),
+            Value::SimpleString(text) if text.starts_with("FULLRESYNC ") => {
+                let outcome = Outcome {
+                    started_ns: timed.started_ns,
+                    ended_ns: timed.ended_ns,
+                    outcome: 0,
+                };
+                Ok((outcome, connection.nodelay()))
+            }
             other => Err(RedisError::unexpected("PSYNC", &other)),
         }
     }
