@@ -20,7 +20,7 @@ mod visibility_lag;
 mod wait_and_distance;
 mod waits;
 
-pub use cast::{Cast, Needs, Part};
+pub use cast::{Cast, ClusterCast, Layout, Member, Needs, Part};
 pub use fit::LinkFound;
 
 use crate::channel::ChannelError;
@@ -72,6 +72,24 @@ pub struct BuiltIn {
 pub const TWO_DC: BuiltIn = BuiltIn {
     file: "topologies/two-dc.yaml",
     text: include_str!("../../topologies/two-dc.yaml"),
+};
+
+/// A cluster of six over two datacenters, all masters in the first one.
+pub const CLUSTER_A: BuiltIn = BuiltIn {
+    file: "topologies/cluster-a.yaml",
+    text: include_str!("../../topologies/cluster-a.yaml"),
+};
+
+/// The same, three nodes each; the replica of the second one's master is beside it.
+pub const CLUSTER_B: BuiltIn = BuiltIn {
+    file: "topologies/cluster-b.yaml",
+    text: include_str!("../../topologies/cluster-b.yaml"),
+};
+
+/// The same with that replica in the first one.
+pub const CLUSTER_C: BuiltIn = BuiltIn {
+    file: "topologies/cluster-c.yaml",
+    text: include_str!("../../topologies/cluster-c.yaml"),
 };
 
 /// How a block that cuts the link does it.
@@ -512,6 +530,49 @@ mod tests {
         assert_eq!(cast.database.as_ref().map(|part| part.target.port()), Some(5432));
         assert_eq!(cast.near, None, "this block needs none");
         assert_eq!(cast.caches().count(), 3);
+    }
+
+    #[test]
+    fn the_clusters_that_come_along_have_the_layouts_of_their_names() {
+        for (built_in, layout) in [(CLUSTER_A, Layout::A), (CLUSTER_B, Layout::B), (CLUSTER_C, Layout::C)] {
+            let plan = plan_of(built_in.text);
+            let cast = Cast::halves(&plan, Some(layout)).unwrap();
+            assert_eq!((cast.home.as_str(), cast.away.as_str()), ("dc1", "dc2"));
+            assert_eq!(cast.caches().count(), 6);
+            let cluster = cast.cluster.unwrap();
+            assert_eq!(cluster.half(&cast.home).count(), 3);
+            let counts = (cluster.masters().count(), cluster.replicas().count());
+            assert_eq!(counts, (3, 3));
+            let owner = cluster.master_of(crate::cluster::slot_of(b"foo"));
+            assert_eq!(owner.part.node.as_str(), "node-3");
+            let replicas: Vec<&str> = cluster
+                .replicas_of(&owner.part.node)
+                .map(|replica| replica.part.node.as_str())
+                .collect();
+            assert_eq!(replicas, ["node-6"]);
+        }
+        let lack = Cast::halves(&plan_of(CLUSTER_B.text), Some(Layout::C)).unwrap_err();
+        assert!(lack.contains("layout C") && lack.contains("has layout B"), "{lack}");
+        assert!(
+            Cast::halves(&plan_of(TWO_DC.text), None)
+                .unwrap_err()
+                .contains("a cluster")
+        );
+        // What is in a cluster is no set, and follows nobody by a setting of its own.
+        assert!(Block::LostWrites.applies(&plan_of(CLUSTER_A.text)).is_err());
+    }
+
+    #[test]
+    fn layouts_b_and_c_differ_in_one_swapped_replica() {
+        let lines = |text: &'static str| text.lines().filter(|line| !line.starts_with('#'));
+        let pairs = lines(CLUSTER_B.text).zip(lines(CLUSTER_C.text));
+        let differing: Vec<_> = pairs.filter(|(b, c)| b != c).map(|(b, _)| b.trim()).collect();
+        assert_eq!(differing.len(), 2, "{differing:?}");
+        assert!(
+            differing.iter().all(|line| line.contains("replica-of")),
+            "{differing:?}"
+        );
+        assert_eq!(lines(CLUSTER_B.text).count(), lines(CLUSTER_C.text).count());
     }
 
     #[test]

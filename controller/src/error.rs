@@ -139,7 +139,10 @@ impl From<PlanError> for CommandError {
     fn from(error: PlanError) -> Self {
         let code = match error {
             PlanError::Address(_) => ExitCode::Host,
-            PlanError::WrongKind { .. } | PlanError::MixedSet { .. } | PlanError::NoRelease(_) => ExitCode::Topology,
+            PlanError::WrongKind { .. }
+            | PlanError::MixedSet { .. }
+            | PlanError::MixedCluster { .. }
+            | PlanError::NoRelease(_) => ExitCode::Topology,
         };
         Self::new(code, error.to_string()).hint(error.hint())
     }

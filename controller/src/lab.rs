@@ -6,6 +6,7 @@
 
 mod engines;
 mod find;
+mod form;
 mod links;
 mod lower;
 mod raise;
@@ -17,7 +18,7 @@ pub use find::{Found, attach, choose, find, labels_of, labs};
 pub use links::{LinkSeen, Played};
 pub use lower::{Left, Lowered, sweep};
 pub use raise::{raise, raise_on_free_subnets};
-pub use seen::{NodeSeen, ReplicaSeen, ServerState};
+pub use seen::{ClusterView, NodeSeen, ReplicaSeen, ServerState};
 
 use crate::channel::ChannelError;
 use crate::docker::{EngineError, Refusal};

@@ -7,6 +7,7 @@
 // -- decides: text and values in, values out --
 pub mod address;
 pub mod claim;
+pub mod cluster;
 pub mod conditions;
 pub mod document;
 pub mod findings;

@@ -143,6 +143,10 @@ name_type!(
     /// Name of a node, unique in its lab.
     NodeName, "node", true, 32
 );
+name_type!(
+    /// Name of a cluster, unique in its lab.
+    ClusterName, "cluster", true, 32
+);
 
 /// What a Docker object is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]

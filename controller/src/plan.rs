@@ -3,12 +3,13 @@
 //! A plan names images; it does not know how they come to be. Nothing outside `names` invents a Docker name.
 
 use crate::address::{self, AddressError, Layout, Wanted};
+use crate::cluster::{BUS_OFFSET, Seat};
 use crate::names::{
-    DatacenterName, Kind, LABEL_DATACENTER, LABEL_KIND, LABEL_LAB, LABEL_NODE, LABEL_OWNER, LABEL_PLAN, LABEL_RUN,
-    LABEL_TOPOLOGY, LabName, NodeName, OWNER, probe_host, state_volume,
+    ClusterName, DatacenterName, Kind, LABEL_DATACENTER, LABEL_KIND, LABEL_LAB, LABEL_NODE, LABEL_OWNER, LABEL_PLAN,
+    LABEL_RUN, LABEL_TOPOLOGY, LabName, NodeName, OWNER, probe_host, state_volume,
 };
 use crate::release::Release;
-use crate::topology::{EngineKind, Role, Topology};
+use crate::topology::{EngineKind, Membership, Role, Topology};
 use ipnet::Ipv4Net;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -70,6 +71,20 @@ pub enum PlanError {
         /// The primary's release.
         primary_release: String,
     },
+    /// Redis and Valkey nodes in one cluster.
+    #[error("make one cluster `{cluster}` of `{one}` ({one_release}) and `{other}` ({other_release})")]
+    MixedCluster {
+        /// The cluster.
+        cluster: ClusterName,
+        /// A master.
+        one: NodeName,
+        /// Its release.
+        one_release: String,
+        /// Another master.
+        other: NodeName,
+        /// Its release.
+        other_release: String,
+    },
 }
 
 impl PlanError {
@@ -80,7 +95,9 @@ impl PlanError {
             Self::Address(error) => error.hint(),
             Self::NoRelease(_) => "give it a `release`",
             Self::WrongKind { .. } => "Redis and Valkey can stand for each other, Postgres only for itself",
-            Self::MixedSet { .. } => "the nodes of a set run one engine; pin none or all of them",
+            Self::MixedSet { .. } | Self::MixedCluster { .. } => {
+                "the nodes of a set or a cluster run one engine; pin none or all of them"
+            }
         }
     }
 }
@@ -162,8 +179,8 @@ fn laid_out(
         topology_hash,
         run,
     };
-    let datacenters = routers::datacenters(topology, layout, &labels);
     let nodes = servers::nodes(topology, layout, images, &labels)?;
+    let datacenters = routers::datacenters(topology, layout, &nodes, &labels);
     let hosts = hosts(&datacenters, &nodes);
     let mut containers: Vec<ContainerSpec> = Vec::new();
     containers.extend(datacenters.iter().map(|dc| routers::relay(dc, images, &labels)));
@@ -204,6 +221,44 @@ impl Plan {
     #[must_use]
     pub fn path(&self) -> Option<Path> {
         self.datacenters.first().map(|datacenter| datacenter.relay_config.path)
+    }
+
+    /// Its clusters, in the order of the topology.
+    #[must_use]
+    pub fn clusters(&self) -> Vec<&ClusterName> {
+        let mut clusters: Vec<&ClusterName> = Vec::new();
+        for cluster in self.nodes.iter().filter_map(PlannedNode::cluster_name) {
+            if !clusters.contains(&cluster) {
+                clusters.push(cluster);
+            }
+        }
+        clusters
+    }
+
+    /// Nodes of a cluster, in the order of the topology.
+    pub fn members<'p>(&'p self, cluster: &'p ClusterName) -> impl Iterator<Item = &'p PlannedNode> {
+        self.nodes
+            .iter()
+            .filter(move |node| node.cluster_name() == Some(cluster))
+    }
+
+    /// Where the nodes of a cluster should sit.
+    #[must_use]
+    pub fn seats(&self, cluster: &ClusterName) -> Vec<Seat> {
+        let seat = |node: &PlannedNode| Seat {
+            node: node.name.to_string(),
+            address: node.address,
+            slots: node
+                .cluster
+                .as_ref()
+                .map(|place| place.slots.clone())
+                .unwrap_or_default(),
+            master: match &node.role {
+                Role::ReplicaOf(master) => Some(master.to_string()),
+                _ => None,
+            },
+        };
+        self.members(cluster).map(seat).collect()
     }
 
     /// The plan that a relay's label holds.
@@ -328,10 +383,28 @@ pub struct PlannedNode {
     pub engine: EngineKind,
     /// What it does.
     pub role: Role,
+    /// Its place in a cluster (`None`: it is in none).
+    #[serde(default)]
+    pub cluster: Option<Membership>,
     /// Name of its release, as in `releases.yaml` or `ENGINE=IMAGE`.
     pub release: String,
     /// Upstream version that the live server must report (`None`: an image of the user's, any version).
     pub version: Option<String>,
+}
+
+impl PlannedNode {
+    /// TCP ports on which it listens: that of clients, and that of the cluster bus.
+    pub fn ports(&self) -> impl Iterator<Item = u16> {
+        let port = self.engine.port();
+        let bus = self.cluster.as_ref().map(|_| port + BUS_OFFSET);
+        std::iter::once(port).chain(bus)
+    }
+
+    /// The cluster that it is in.
+    #[must_use]
+    pub fn cluster_name(&self) -> Option<&ClusterName> {
+        self.cluster.as_ref().map(|place| &place.name)
+    }
 }
 
 /// A directed link, planned.

@@ -4,7 +4,8 @@
 //! `parse` either returns one of these or all problems at once, each with its place in the file. Nothing here
 //! knows of Docker, addresses or images.
 
-use crate::names::{DatacenterName, LabName, NodeName};
+use crate::cluster::Slots;
+use crate::names::{ClusterName, DatacenterName, LabName, NodeName};
 use ipnet::Ipv4Net;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,7 @@ use std::net::Ipv4Addr;
 use wire::{Conditions, Path, Schedule};
 
 mod check;
+mod clusters;
 mod file;
 mod links;
 mod mode;
@@ -117,6 +119,8 @@ pub struct Node {
     pub engine: EngineKind,
     /// What it does.
     pub role: Role,
+    /// Its place in a cluster (`None`: it is in none).
+    pub cluster: Option<Membership>,
     /// Its own release, by name or image (`None`: the run's).
     pub release: Option<String>,
     /// Configuration overrides, as the server names them.
@@ -192,6 +196,15 @@ pub enum Role {
     ReplicaOf(NodeName),
     /// A database of its own.
     Postgres,
+}
+
+/// A place in a cluster. Whom a replica copies is its [`Role`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Membership {
+    /// The cluster.
+    pub name: ClusterName,
+    /// Hash slots of a master; a replica has none.
+    pub slots: Slots,
 }
 
 /// One direction between two datacenters.

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 const LAYERS: &[&str] = &[
     // -- decides --
     "names | stats | document | replication | conditions | pcapng",
+    "cluster",
     "topology | history | manifest",
     "release",
     "address | claim",

@@ -3,6 +3,10 @@
 //!
 //! The first combination in the order of the topology wins, so the same topology always gets the same cast.
 
+mod cluster;
+
+pub use cluster::{ClusterCast, Layout, Member};
+
 use crate::names::{DatacenterName, NodeName};
 use crate::plan::{Plan, PlannedNode};
 use crate::topology::{EngineKind, Role};
@@ -25,6 +29,8 @@ pub struct Cast {
     pub others: Vec<Part>,
     /// A database in `away`, where the block needs one.
     pub database: Option<Part>,
+    /// The cluster whose nodes all these are, where the block cuts one in halves.
+    pub cluster: Option<ClusterCast>,
 }
 
 /// A node that plays a part.
@@ -72,7 +78,7 @@ impl Cast {
         let primaries: Vec<&PlannedNode> = plan
             .nodes
             .iter()
-            .filter(|node| node.engine.is_cache() && node.role == Role::Primary)
+            .filter(|node| node.engine.is_cache() && node.role == Role::Primary && node.cluster.is_none())
             .collect();
         let mut closest = (
             0,
@@ -136,6 +142,7 @@ impl Cast {
                 .map(|replica| Part::of(replica))
                 .collect(),
             database: database.filter(|_| needs.database).map(Part::of),
+            cluster: None,
         })
     }
 

@@ -1,5 +1,9 @@
 //! `ps`: the nodes of a lab as they are now, and its links. Each server is asked by the probe of its own datacenter.
 
+mod clusters;
+
+pub use clusters::{ClusterRow, MemberRow};
+
 use super::engines;
 use super::link::{LinkRow, link_table};
 use super::screen::{self, plain_table};
@@ -19,6 +23,8 @@ pub struct PsDocument {
     pub lab: String,
     /// Its nodes, in the order of the topology.
     pub nodes: Vec<NodeRow>,
+    /// Its clusters, each as every datacenter that it stands in sees it.
+    pub clusters: Vec<ClusterRow>,
     /// Its directed links.
     pub links: Vec<LinkRow>,
 }
@@ -79,6 +85,7 @@ pub(super) async fn run(global: &Global, ps: Ps) -> Result<ExitCode, CommandErro
     let shown = PsDocument {
         lab: lab.name().to_string(),
         nodes: rows(&lab, &found, &nodes, &links),
+        clusters: clusters::rows(&lab.plan, &nodes),
         links: links.iter().map(LinkRow::from).collect(),
     };
     show(global, &shown)?;
@@ -88,8 +95,15 @@ pub(super) async fn run(global: &Global, ps: Ps) -> Result<ExitCode, CommandErro
 fn show(global: &Global, shown: &PsDocument) -> Result<(), CommandError> {
     screen::print(&match global.format {
         Format::Json => document("ps", shown),
-        Format::Text if shown.links.is_empty() => table(&shown.nodes),
-        Format::Text => format!("{}\n{}", table(&shown.nodes), link_table(&shown.links)),
+        Format::Text => {
+            let clusters = shown.clusters.iter().map(clusters::table);
+            let links = (!shown.links.is_empty()).then(|| link_table(&shown.links));
+            let tables: Vec<String> = std::iter::once(table(&shown.nodes))
+                .chain(clusters)
+                .chain(links)
+                .collect();
+            tables.join("\n")
+        }
     })
 }
 
@@ -112,6 +126,7 @@ fn unasked(found: &Found) -> Result<PsDocument, CommandError> {
     Ok(PsDocument {
         lab: found.lab.clone(),
         nodes: plan.nodes.iter().map(row).collect(),
+        clusters: Vec::new(),
         links: Vec::new(),
     })
 }

@@ -60,7 +60,8 @@ pub(super) async fn run(global: &Global, args: Run) -> Result<ExitCode, CommandE
         Some(error) => Err(error),
         None if judged.findings.blocks.iter().all(|block| block.skipped.is_some()) => {
             let text = "run a block: none applies to this lab, the report says why";
-            Err(CommandError::new(ExitCode::Incomplete, text).hint("topologies/two-dc.yaml has what every block needs"))
+            Err(CommandError::new(ExitCode::Incomplete, text)
+                .hint("without -f and -p each block gets the topology that it needs"))
         }
         None => Ok(ExitCode::of(&judged.findings)),
     }

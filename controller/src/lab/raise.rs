@@ -2,14 +2,16 @@
 //! that its start waits for; a failure or a wish to stop lets calls under way end and then removes what was made.
 //!
 //! Relays and primaries run before replicas start: Redis tries a refused or lost first connection again only after a
-//! second. What this call made is known by a label of its own, so that a lab of the same name is never touched.
+//! second. Nodes of a cluster start at once and are brought together by `form`. What this call made is known by a label of its
+//! own, so that a lab of the same name is never touched.
 
-use super::ready::{Asker, Bounds};
+use super::form::{self, Forming};
+use super::ready::{Asker, Bounds, is_primary_of_a_set};
 use super::{Engines, Lab, LabError, lower};
 use crate::channel::ChannelError;
 use crate::docker::{EngineError, EngineHandle};
 use crate::history::ServerSeen;
-use crate::names::{DatacenterName, Kind, LABEL_RAISE, NodeName};
+use crate::names::{ClusterName, DatacenterName, Kind, LABEL_RAISE, NodeName};
 use crate::plan::{AWAKE_DEVICE, ContainerSpec, NetworkSpec, Plan, PlannedNode, VolumeSpec};
 use crate::probe::ProbeClient;
 use crate::progress::Progress;
@@ -178,6 +180,7 @@ struct Site<'a> {
     relays: BTreeMap<DatacenterName, SetOnce<RelayClient>>,
     probes: BTreeMap<DatacenterName, SetOnce<ProbeClient>>,
     servers: BTreeMap<NodeName, SetOnce<ServerSeen>>,
+    forming: Forming,
 }
 
 impl<'a> Site<'a> {
@@ -198,6 +201,7 @@ impl<'a> Site<'a> {
                 .iter()
                 .map(|node| (node.name.clone(), SetOnce::new()))
                 .collect(),
+            forming: Forming::new(plan),
         }
     }
 
@@ -218,9 +222,11 @@ impl<'a> Site<'a> {
         self.progress
             .step(format_args!("{containers} containers run, {servers} servers answer"));
 
-        let primaries = self.plan.nodes.iter().filter(|node| node.role == Role::Primary);
-        self.together(primaries.map(|primary| -> Step<'_, ()> { Box::pin(self.acknowledged(primary)) }))
-            .await?;
+        let primaries = self.plan.nodes.iter().filter(|node| is_primary_of_a_set(node));
+        let sets = primaries.map(|primary| -> Step<'_, ()> { Box::pin(self.acknowledged(primary)) });
+        let clusters = self.plan.clusters().into_iter();
+        let clusters = clusters.map(|cluster| -> Step<'_, ()> { Box::pin(self.placed(cluster)) });
+        self.together(sets.chain(clusters)).await?;
         Ok(())
     }
 
@@ -278,7 +284,9 @@ impl<'a> Site<'a> {
                 }
                 Client::Node(node) => {
                     let probe = self.wait(self.probes.get(&node.datacenter)).await?;
-                    let seen = self.asker(probe).server(node, &self.bounds).await?;
+                    let asker = self.asker(probe);
+                    let seen = asker.server(node, &self.bounds).await?;
+                    self.forming.join(&asker, node, &self.bounds).await?;
                     set(self.servers.get(&node.name), seen);
                 }
             }
@@ -382,12 +390,29 @@ impl<'a> Site<'a> {
             self.wait(self.started.get(relay)).await?;
         }
         let node = self.plan.nodes.iter().find(|node| node.container == spec.name);
-        if let Some(Role::ReplicaOf(upstream)) = node.map(|node| &node.role) {
+        let of_a_set = node.filter(|node| node.cluster.is_none());
+        if let Some(Role::ReplicaOf(upstream)) = of_a_set.map(|node| &node.role) {
             for relay in self.relays.values() {
                 self.wait(Some(relay)).await?;
             }
             self.wait(self.servers.get(upstream)).await?;
         }
+        Ok(())
+    }
+
+    /// Waits until a cluster is as the topology has it.
+    async fn placed(&self, cluster: &ClusterName) -> Result<(), LabError> {
+        let mut probes = BTreeMap::new();
+        for (datacenter, probe) in &self.probes {
+            probes.insert(datacenter, self.wait(Some(probe)).await?);
+        }
+        let asker = |node: &PlannedNode| self.asker(probes[&node.datacenter]);
+        form::placed(asker, self.plan, cluster, &self.bounds).await?;
+        let (nodes, begun) = (self.plan.members(cluster).count(), self.bounds.begun.elapsed());
+        self.progress.step(format_args!(
+            "cluster {cluster}: {nodes} nodes in their places after {:.1} s",
+            begun.as_secs_f64()
+        ));
         Ok(())
     }
 

@@ -129,6 +129,7 @@ impl Asker<'_> {
     /// Waits until a server answers in its role, and checks that it is the one that was asked for.
     pub(super) async fn server(&self, node: &PlannedNode, bounds: &Bounds) -> Result<ServerSeen, LabError> {
         let what = match node.role {
+            _ if node.cluster.is_some() => format!("node {} (server answers)", node.name),
             Role::Primary => format!("node {} (primary answers)", node.name),
             Role::ReplicaOf(ref upstream) => format!("node {} (replication from {upstream} is up)", node.name),
             Role::Postgres => format!("node {} (database answers queries)", node.name),
@@ -217,6 +218,10 @@ impl Asker<'_> {
     }
 
     fn wrong_role(&self, node: &PlannedNode, seen: &Replication) -> Option<String> {
+        if node.cluster.is_some() {
+            // It begins as a master of nothing; the places in a cluster are looked at together.
+            return None;
+        }
         let Role::ReplicaOf(upstream) = &node.role else {
             return (seen.role != "master").then(|| format!("its role is {}", seen.role));
         };
@@ -239,11 +244,15 @@ impl Asker<'_> {
         reported(node.engine, &version).ok_or_else(|| NotYet::Seen(format!("server_version is {version}")))
     }
 
-    async fn ask(&self, node: &PlannedNode, commands: &[&[&str]]) -> Result<Vec<Reply>, NotYet> {
+    pub(super) async fn ask(&self, node: &PlannedNode, commands: &[&[&str]]) -> Result<Vec<Reply>, NotYet> {
         let commands = commands
             .iter()
             .map(|command| command.iter().map(|&word| word.to_owned()).collect())
             .collect();
+        self.ask_all(node, commands).await
+    }
+
+    pub(super) async fn ask_all(&self, node: &PlannedNode, commands: Vec<Vec<String>>) -> Result<Vec<Reply>, NotYet> {
         Ok(self.probe.redis_all(target(node), commands, QUESTION).await?)
     }
 
@@ -275,6 +284,11 @@ pub(super) async fn words(engine: &EngineHandle, container: &str) -> String {
     }
 }
 
+/// Whether a node is the primary of a set of its own, as against the master of a part of a cluster.
+pub(super) fn is_primary_of_a_set(node: &PlannedNode) -> bool {
+    node.role == Role::Primary && node.cluster.is_none()
+}
+
 fn check_version(node: &PlannedNode, found: &Reported) -> Result<(), LabError> {
     let Some(pattern) = node.version.as_deref().and_then(VersionPattern::parse) else {
         return Ok(());
@@ -303,9 +317,10 @@ impl Lab {
         let servers = self.plan.nodes.iter();
         let servers = servers.map(|node| async move { asker(node).server(node, bounds).await });
         let servers = futures_util::future::try_join_all(servers).await?;
-        let primaries = self.plan.nodes.iter().filter(|node| node.role == Role::Primary);
+        let primaries = self.plan.nodes.iter().filter(|node| is_primary_of_a_set(node));
         let waits = primaries.map(|node| async move { asker(node).waitable(node, bounds).await });
         futures_util::future::try_join_all(waits).await?;
+        self.clusters_placed(bounds).await?;
         self.servers = servers;
         Ok(())
     }

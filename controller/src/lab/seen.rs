@@ -2,6 +2,7 @@
 //! nothing. A server that does not answer is a row with the reason, never an error of the whole.
 
 use super::{Lab, LabError, LinkSeen, target};
+use crate::cluster::{ClusterState, MemberLine, Unreadable, members};
 use crate::names::NodeName;
 use crate::plan::PlannedNode;
 use crate::release::{Reported, reported};
@@ -32,6 +33,17 @@ pub struct ServerState {
     pub counters: Option<SyncCounters>,
     /// `CLIENT LIST TYPE replica`.
     pub replicas: String,
+    /// Its cluster as it sees it (`None`: it is in none); else what it says instead.
+    pub cluster: Option<Result<ClusterView, String>>,
+}
+
+/// A cluster as one of its nodes sees it.
+#[derive(Debug, Clone)]
+pub struct ClusterView {
+    /// State, slots and epochs.
+    pub state: ClusterState,
+    /// Its nodes, in the order in which it tells them.
+    pub members: Vec<MemberLine>,
 }
 
 /// The replication connection of a replica.
@@ -112,24 +124,40 @@ impl Lab {
                 replication: None,
                 counters: None,
                 replicas: String::new(),
+                cluster: None,
             });
         }
-        let commands = [
+        let mut commands = vec![
             "INFO server",
             "INFO replication",
             "INFO stats",
             "CLIENT LIST TYPE replica",
         ];
+        if node.cluster.is_some() {
+            commands.extend(["CLUSTER INFO", "CLUSTER NODES"]);
+        }
+        let commands = commands.iter();
         let commands = commands.map(|command| command.split(' ').map(str::to_owned).collect());
-        let asked = probe.redis_all(target(node), commands.to_vec(), QUESTION).await;
+        let asked = probe.redis_all(target(node), commands.collect(), QUESTION).await;
         let texts: Vec<String> = asked.map_err(failed)?.iter().map(text_of).collect();
         Ok(ServerState {
             reported: reported(node.engine, &texts[0]).ok_or_else(|| texts[0].clone())?,
             replication: Some(Replication::parse(&texts[1])),
             counters: SyncCounters::parse(&texts[2]),
             replicas: texts[3].clone(),
+            cluster: texts.get(4).zip(texts.get(5)).map(|(info, nodes)| view(info, nodes)),
         })
     }
+}
+
+fn view(info: &str, nodes: &str) -> Result<ClusterView, String> {
+    let view = || {
+        Ok(ClusterView {
+            state: ClusterState::parse(info)?,
+            members: members(nodes)?,
+        })
+    };
+    view().map_err(|error: Unreadable| format!("failed to {error}"))
 }
 
 fn outside(own: &Replication, upstream: String) -> ReplicaSeen {

@@ -1,6 +1,6 @@
 //! Relay and probe of a datacenter: the instruments. A relay has the two capabilities that it needs, a probe none.
 
-use super::{AWAKE_DEVICE, ContainerSpec, Images, Labels, PlannedDatacenter};
+use super::{AWAKE_DEVICE, ContainerSpec, Images, Labels, PlannedDatacenter, PlannedNode};
 use crate::address::{self, Layout};
 use crate::names::{Kind, datacenter_network, probe_container, relay_container, wan_network};
 use crate::topology::{Datacenter, Topology};
@@ -15,7 +15,12 @@ const MEMORY_BYTES: u64 = 256 << 20;
 const PIDS: u32 = 64;
 
 /// All datacenters, in the order of the file.
-pub(super) fn datacenters(topology: &Topology, layout: &Layout, labels: &Labels) -> Vec<PlannedDatacenter> {
+pub(super) fn datacenters(
+    topology: &Topology,
+    layout: &Layout,
+    nodes: &[PlannedNode],
+    labels: &Labels,
+) -> Vec<PlannedDatacenter> {
     topology
         .datacenters
         .iter()
@@ -24,14 +29,14 @@ pub(super) fn datacenters(topology: &Topology, layout: &Layout, labels: &Labels)
             name: datacenter.name.clone(),
             subnet: layout.datacenters[index],
             relay: relay_container(labels.lab, &datacenter.name),
-            relay_config: relay_config(index, topology, layout),
+            relay_config: relay_config(index, topology, layout, nodes),
             probe: probe_container(labels.lab, &datacenter.name),
             probe_address: address::probe(layout.datacenters[index]),
         })
         .collect()
 }
 
-fn relay_config(index: usize, topology: &Topology, layout: &Layout) -> RelayConfig {
+fn relay_config(index: usize, topology: &Topology, layout: &Layout, nodes: &[PlannedNode]) -> RelayConfig {
     let Datacenter { name, .. } = &topology.datacenters[index];
     let subnet = layout.datacenters[index];
     let position = |name| topology.datacenters.iter().position(|other| &other.name == name);
@@ -57,15 +62,15 @@ fn relay_config(index: usize, topology: &Topology, layout: &Layout) -> RelayConf
             })
             .collect(),
         queue_bytes: QUEUE_BYTES,
-        ports: ports(topology),
+        ports: ports(nodes),
         path: topology.path,
         seed: topology.seed,
     }
 }
 
 /// TCP ports of the nodes, and that on which probes echo.
-fn ports(topology: &Topology) -> Vec<u16> {
-    let mut ports: Vec<u16> = topology.nodes.iter().map(|node| node.engine.port()).collect();
+fn ports(nodes: &[PlannedNode]) -> Vec<u16> {
+    let mut ports: Vec<u16> = nodes.iter().flat_map(PlannedNode::ports).collect();
     ports.push(ECHO_PORT);
     ports.sort_unstable();
     ports.dedup();

@@ -41,11 +41,13 @@ pub(super) fn nodes(
             address: address::node(subnet, before),
             engine: release.engine,
             role: node.role.clone(),
+            cluster: node.cluster.clone(),
             release: release.name.clone(),
             version: release.version.as_ref().map(ToString::to_string),
         });
     }
     replicas_run_what_their_primaries_run(&planned)?;
+    clusters_run_one_engine(&planned)?;
     Ok(planned)
 }
 
@@ -126,6 +128,24 @@ fn replicas_run_what_their_primaries_run(nodes: &[PlannedNode]) -> Result<(), Pl
     Ok(())
 }
 
+/// The same between the masters of a cluster: replicas run what those run.
+fn clusters_run_one_engine(nodes: &[PlannedNode]) -> Result<(), PlanError> {
+    for node in nodes {
+        let Some(cluster) = node.cluster_name() else { continue };
+        let mut others = nodes.iter().filter(|other| other.cluster_name() == Some(cluster));
+        if let Some(other) = others.find(|other| other.engine != node.engine) {
+            return Err(PlanError::MixedCluster {
+                cluster: cluster.clone(),
+                one: node.name.clone(),
+                one_release: node.release.clone(),
+                other: other.name.clone(),
+                other_release: other.release.clone(),
+            });
+        }
+    }
+    Ok(())
+}
+
 fn command(node: &Node, engine: EngineKind, all: &[PlannedNode]) -> Vec<String> {
     match engine {
         EngineKind::Redis | EngineKind::Valkey => cache_command(node, engine, all),
@@ -135,7 +155,8 @@ fn command(node: &Node, engine: EngineKind, all: &[PlannedNode]) -> Vec<String> 
 
 fn cache_command(node: &Node, engine: EngineKind, all: &[PlannedNode]) -> Vec<String> {
     let port = engine.port().to_string();
-    let base = [
+    let own_address = address_of(&node.name, all).to_string();
+    let mut base = vec![
         ("port", port.as_str()),
         ("bind", "0.0.0.0"),
         ("protected-mode", "no"),
@@ -149,13 +170,25 @@ fn cache_command(node: &Node, engine: EngineKind, all: &[PlannedNode]) -> Vec<St
         // Redis has 1 MB and Valkey 10 MB: the same cut would end in different resynchronisations.
         ("repl-backlog-size", "10mb"),
     ];
+    if node.cluster.is_some() {
+        base.extend([
+            ("cluster-enabled", "yes"),
+            // On the node's volume: one that is stopped and started again finds its cluster.
+            ("cluster-config-file", "nodes.conf"),
+            // The address that holds in every datacenter; else a node believes what it is called in its first MEET.
+            ("cluster-announce-ip", own_address.as_str()),
+            // A replica that moves to a master without one makes another layout of this one, in silence.
+            ("cluster-allow-replica-migration", "no"),
+        ]);
+    }
     let own = |key: &str| node.config.contains_key(key);
     let mut words: Vec<String> = base
         .iter()
         .filter(|(key, _)| !own(key))
         .flat_map(|(key, value)| [format!("--{key}"), (*value).to_owned()])
         .collect();
-    if let Role::ReplicaOf(primary) = &node.role {
+    // A node of a cluster begins as a master of nothing and is told whom to copy when it has met the others.
+    if let (Role::ReplicaOf(primary), None) = (&node.role, &node.cluster) {
         let address = address_of(primary, all);
         words.extend(["--replicaof".to_owned(), address.to_string(), port]);
     }
@@ -177,5 +210,5 @@ fn address_of(node: &NodeName, all: &[PlannedNode]) -> Ipv4Addr {
     all.iter()
         .find(|other| &other.name == node)
         .map(|other| other.address)
-        .expect("a checked replica has a primary")
+        .expect("a checked node and its primary are in the plan")
 }

@@ -1,8 +1,9 @@
 //! A plan as text for people: every Docker object, with address and image, and what the host will see of it.
 
-use super::{ContainerSpec, Plan};
+use super::{ContainerSpec, Plan, PlannedNode};
 use crate::conditions::{mode_text, schedule_text, shown};
 use crate::names::Kind;
+use crate::topology::Role;
 use comfy_table::{ContentArrangement, Table, presets};
 use std::fmt::Write;
 use wire::Path;
@@ -55,6 +56,7 @@ pub fn table(plan: &Plan) -> String {
             ]
         }),
     );
+    clusters(&mut out, plan);
     section(
         &mut out,
         ["VOLUME", "OF", "PATH"],
@@ -109,8 +111,50 @@ fn section<const N: usize>(out: &mut String, titles: [&str; N], rows: impl Itera
     }
 }
 
+fn clusters(out: &mut String, plan: &Plan) {
+    section(
+        out,
+        ["CLUSTER", "NODE", "DATACENTER", "SLOTS", "SETTINGS"],
+        plan.clusters().into_iter().flat_map(|cluster| {
+            plan.members(cluster).map(move |node| {
+                [
+                    cluster.to_string(),
+                    node.name.to_string(),
+                    node.datacenter.to_string(),
+                    slots(node),
+                    cluster_settings(node, plan),
+                ]
+            })
+        }),
+    );
+}
+
+/// Slots of a master, or whose a replica stands for.
+fn slots(node: &PlannedNode) -> String {
+    match (&node.role, &node.cluster) {
+        (Role::ReplicaOf(master), _) => format!("those of {master}"),
+        (_, Some(place)) => place.slots.to_string(),
+        (_, None) => "-".to_owned(),
+    }
+}
+
+/// What decides when a node is given up and who takes its place: the `cluster-...` settings of its command line that say
+/// neither who it is nor that it is in a cluster.
+fn cluster_settings(node: &PlannedNode, plan: &Plan) -> String {
+    const OURS: [&str; 3] = ["enabled", "config-file", "announce-ip"];
+    let container = plan
+        .containers
+        .iter()
+        .find(|container| container.name == node.container);
+    let command = container.map_or(&[][..], |container| container.command.as_slice());
+    let settings = command.windows(2).filter_map(|words| {
+        let name = words[0].strip_prefix("--cluster-")?;
+        (!OURS.contains(&name)).then(|| format!("{name} {}", words[1]))
+    });
+    settings.collect::<Vec<_>>().join(", ")
+}
+
 fn role(container: &ContainerSpec, plan: &Plan) -> String {
-    use crate::topology::Role;
     let node = plan.nodes.iter().find(|node| node.container == container.name);
     match node.map(|node| &node.role) {
         None => container.kind.as_str().to_owned(),

@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 /// Pattern of a delay in the schema; looser than the parser, so that an editor never marks what is right.
 const DELAY: &str = r"^[0-9]+(\.[0-9]+)? ?[a-zµ]+( ?[0-9]+(\.[0-9]+)? ?[a-zµ]+)*$";
 const DATACENTER: &str = "^[a-z][a-z0-9]{0,15}$";
+const SLOTS: &str = "^ *[0-9]+(-[0-9]+)?( *, *[0-9]+(-[0-9]+)?)* *$";
 const NODE: &str = "^[a-z]([a-z0-9-]{0,30}[a-z0-9])?$";
 
 /// A topology: datacenters, the links between them, and the servers in them. Keys that begin with `x-` are ignored; they hold anchors.
@@ -103,6 +104,12 @@ pub(super) struct NodeFile {
     /// The primary that it copies.
     #[schemars(default, schema_with = "text")]
     pub(super) replica_of: Option<At<String>>,
+    /// The cluster that it is a master of; a replica is in the cluster of the node that it copies.
+    #[schemars(default, schema_with = "node_name")]
+    pub(super) cluster: Option<At<String>>,
+    /// Hash slots of a master of a cluster: 0-5460, or several ranges in quotes, "0-99,200-299". Each slot has one master.
+    #[schemars(default, schema_with = "slots")]
+    pub(super) slots: Option<At<String>>,
     /// Its own release: a name of `testbed images list`, or ENGINE=IMAGE. Without it the one of `--release`.
     #[schemars(default, schema_with = "text")]
     pub(super) release: Option<At<String>>,
@@ -138,6 +145,8 @@ pub(super) const NODE_KEYS: &[&str] = &[
     "datacenter",
     "role",
     "replica-of",
+    "cluster",
+    "slots",
     "release",
     "config",
     "publish",
@@ -171,6 +180,10 @@ fn delay(_: &mut SchemaGenerator) -> Schema {
 
 fn node_name(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "pattern": NODE })
+}
+
+fn slots(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": ["integer", "string"], "pattern": SLOTS, "minimum": 0, "maximum": 16383 })
 }
 
 fn engine(_: &mut SchemaGenerator) -> Schema {

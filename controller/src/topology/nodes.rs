@@ -7,7 +7,7 @@ use super::check::declared;
 use super::file::{File, NodeFile};
 use super::problem::{Code, Problems, nearest, quote};
 use super::tree::{At, Place};
-use super::{EngineKind, Node, Publish, ReleaseCheck, Role, settings};
+use super::{EngineKind, Node, Publish, ReleaseCheck, Role, clusters, settings};
 use crate::names::{DatacenterName, NodeName};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -30,6 +30,7 @@ pub(super) fn nodes(file: &File, known: ReleaseCheck, problems: &mut Problems) -
             Some((key.value.as_str(), engine?))
         })
         .collect();
+    let memberships = clusters::memberships(file, &engines, problems);
     let mut ports: Vec<(Publish, String)> = Vec::new();
     let mut nodes = Vec::new();
     for (key, node) in &file.nodes {
@@ -52,6 +53,7 @@ pub(super) fn nodes(file: &File, known: ReleaseCheck, problems: &mut Problems) -
                 datacenter,
                 engine,
                 role,
+                cluster: memberships.get(key.value.as_str()).cloned(),
                 release: release(node, file, inherits),
                 config: settings::merged(inherits.then_some(&file.defaults.config), &node.config),
                 publish,

@@ -92,6 +92,10 @@ pub enum Code {
     ReplicaKind,
     /// A second primary in one set.
     TwoPrimaries,
+    /// A cluster that cannot be formed.
+    BadCluster,
+    /// Slots that are none, belong to somebody already, or to nobody.
+    BadSlots,
     /// A subnet that cannot be used.
     BadSubnet,
     /// Two datacenters with common addresses.
@@ -130,6 +134,8 @@ impl Code {
             Self::ReplicaChain => "replica-chain",
             Self::ReplicaKind => "replica-kind",
             Self::TwoPrimaries => "two-primaries",
+            Self::BadCluster => "bad-cluster",
+            Self::BadSlots => "bad-slots",
             Self::BadSubnet => "bad-subnet",
             Self::Overlap => "overlap",
             Self::BadRelease => "bad-release",

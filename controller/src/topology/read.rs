@@ -244,13 +244,23 @@ impl Reader<'_, '_> {
                 "datacenter" => &mut node.datacenter,
                 "role" => &mut node.role,
                 "replica-of" => &mut node.replica_of,
+                "cluster" => &mut node.cluster,
                 "release" => &mut node.release,
+                "slots" => {
+                    let hint = "write 0-5460, or several ranges with commas between";
+                    node.slots = self.text_or_number(value, "`slots` are ranges of hash slots", hint);
+                    if node.slots.is_none() {
+                        node.broken.extend(known);
+                    }
+                    continue;
+                }
                 "config" => {
                     node.config = self.config(value);
                     continue;
                 }
                 _ => {
-                    node.publish = self.publish(value);
+                    let hint = "write 6380, or \"0.0.0.0:6380\" for all interfaces of the host";
+                    node.publish = self.text_or_number(value, "`publish` is a port of the host", hint);
                     continue;
                 }
             };
@@ -292,7 +302,7 @@ impl Reader<'_, '_> {
         settings
     }
 
-    fn publish(&mut self, tree: &At<Tree>) -> Option<At<String>> {
+    fn text_or_number(&mut self, tree: &At<Tree>, what: &str, hint: &str) -> Option<At<String>> {
         match &tree.value {
             Tree::Text(text) | Tree::Number(text) => Some(At {
                 value: text.clone(),
@@ -300,12 +310,8 @@ impl Reader<'_, '_> {
             }),
             other => {
                 self.problems
-                    .add(
-                        tree.place,
-                        Code::WrongType,
-                        format!("`publish` is a port of the host, not {}", other.sort()),
-                    )
-                    .hint("write 6380, or \"0.0.0.0:6380\" for all interfaces of the host");
+                    .add(tree.place, Code::WrongType, format!("{what}, not {}", other.sort()))
+                    .hint(hint);
                 None
             }
         }

@@ -137,7 +137,7 @@ fn instead(name: &str) -> &'static str {
         "requirepass" | "masterauth" | "primaryauth" | "aclfile" | "user" => {
             "nodes are reachable inside their lab only, and the probes use no password"
         }
-        "cluster-enabled" => "clusters are not part of this version of the format",
+        "cluster-enabled" => "write `cluster: NAME` and `slots: 0-16383` in the node",
         _ => "take it away",
     }
 }

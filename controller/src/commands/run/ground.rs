@@ -77,8 +77,13 @@ pub(super) fn places(global: &Global, args: &Run, blocks: &[Block]) -> Result<Ve
             blocks.to_vec(),
         )?]);
     }
-    let mut topologies: Vec<crate::block::BuiltIn> = blocks.iter().map(|block| block.topology()).collect();
-    topologies.dedup();
+    let mut topologies: Vec<crate::block::BuiltIn> = Vec::new();
+    for topology in blocks.iter().map(|block| block.topology()) {
+        // Blocks of one topology share a lab, wherever they stand in the list.
+        if !topologies.contains(&topology) {
+            topologies.push(topology);
+        }
+    }
     let places = topologies.into_iter().map(|built_in| {
         let source = Source {
             topology: topology::parse(built_in.file, built_in.text).expect("a test checks what comes with the program"),
