@@ -7,15 +7,19 @@
 #[path = "shared/ground.rs"]
 mod ground;
 
-use ground::{Ground, LIMIT, MS, Outcome, bench};
+use ground::{Ground, LIMIT, MS, Outcome, bench, quantile};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
-use wire::{Conditions, LinkCounters, ProbeOrder, Transport};
+use wire::{Conditions, LinkCounters, Operation, ProbeOrder, Transport};
 
 const LAB: &str = "bench-relay-limits";
 const SPAN: Duration = Duration::from_secs(4);
 const IDLE: Duration = Duration::from_secs(10);
 const MESSAGE: u32 = 1 << 17;
+/// Between two beacons of a block's watch.
+const BEACONS: Duration = Duration::from_millis(20);
+const ROUNDS: u32 = 4;
+const PINGS: u32 = 100;
 
 fn main() -> ExitCode {
     bench(LAB, measure)
@@ -23,6 +27,7 @@ fn main() -> ExitCode {
 
 async fn measure(ground: Ground) -> Outcome<()> {
     idle(&ground).await?;
+    watched(&ground).await?;
     println!(
         "\n{:34} {:>8} {:>9} {:>9} {:>9} {:>11} {:>9}",
         "bulk for 4 s", "Gbit/s", "held MiB", "RSS MiB", "late p99", "overloaded", "dropped"
@@ -73,6 +78,33 @@ async fn idle(ground: &Ground) -> Outcome<()> {
         );
     }
     ground.relays().await.map(drop)
+}
+
+/// Round trips over 20 ms without and with the watch of a block: a beacon every 20 ms in each direction.
+async fn watched(ground: &Ground) -> Outcome<()> {
+    ground.set_delay(20 * MS).await?;
+    let mut round_trips = [Vec::new(), Vec::new()];
+    for _ in 0..ROUNDS {
+        for (watched, sample) in round_trips.iter_mut().enumerate() {
+            let beacons = if watched == 1 {
+                Some(ground.beacons(BEACONS).await?)
+            } else {
+                None
+            };
+            sample.extend(ground.round_trips(Operation::Ping, PINGS, 3 * MS).await?);
+            if let Some(beacons) = beacons {
+                futures_util::future::try_join_all(beacons.map(|beacons| beacons.stop(LIMIT))).await?;
+            }
+        }
+    }
+    for (sample, name) in round_trips.iter().zip(["without the watch", "with the watch"]) {
+        let [median, p99] = [0.5, 0.99].map(|share| quantile(sample, share) - 40_000.0);
+        println!(
+            "PING over 40 ms {name}: {median:.0} us more in the median, {p99:.0} at p99 (n={})",
+            sample.len()
+        );
+    }
+    Ok(())
 }
 
 async fn bulk(ground: &Ground, name: &str, conditions: &Conditions, streams: u32, goal: &str) -> Outcome<()> {

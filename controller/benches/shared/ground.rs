@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use testbed::docker::{Docker, EngineHandle};
 use testbed::lab::{self, Engines, Lab};
 use testbed::names::{DatacenterName, LabName, NodeName};
-use testbed::probe::{ProbeClient, Samples, nanoseconds};
+use testbed::probe::{Beaconing, ProbeClient, Samples, nanoseconds};
 use wire::{Bulk, Conditions, Load, Operation, Pace, Path, ProbeOrder, RelayOrder, RelayStatus, Transport};
 
 pub type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
@@ -182,6 +182,15 @@ impl Ground {
             return Err(format!("measure: {:?}", measured.failures).into());
         }
         Ok(microseconds(&measured))
+    }
+
+    /// Beacons in both directions, as a block's watch sends them.
+    pub async fn beacons(&self, interval: Duration) -> Outcome<[Beaconing; 2]> {
+        let [here, there] = [&self.dc1, &self.dc2].map(|name| self.lab.datacenter(name).probe_address);
+        Ok([
+            self.probe().beacons(vec![here], interval).await?,
+            self.far_probe().beacons(vec![there], interval).await?,
+        ])
     }
 
     /// Bulk traffic for so long.
