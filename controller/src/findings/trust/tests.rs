@@ -58,10 +58,10 @@ fn a_link_that_is_long_at_one_of_its_distances_only_is_void_too() {
 }
 
 #[test]
-fn a_millisecond_too_much_is_suspect_and_half_of_one_is_nothing() {
+fn a_millisecond_too_much_is_suspect_and_four_tenths_of_one_are_nothing() {
     let by = |ns: u64| Scenery::still().fate(move |_, ideal| Some(ideal? + ns));
     by(800_000).assert_suspect("1.00 ms (median; the fastest tenth 1.00 ms) longer");
-    by(400_000).assert_sound();
+    by(200_000).assert_sound();
 }
 
 #[test]
