@@ -10,6 +10,7 @@ use crate::postgres::connect::LoginClient;
 use crate::postgres::{self, PostgresClient, PostgresError};
 use crate::redis::RedisError;
 use crate::redis::backlog;
+use crate::redis::half::{self, HalfError};
 use crate::redis::ledger::{self, Ledger};
 use crate::redis::operation::{self, RedisClient};
 use crate::redis::psync::PsyncClient;
@@ -48,6 +49,9 @@ pub enum OrderError {
     /// The host could not be looked at.
     #[error(transparent)]
     Host(#[from] HostError),
+    /// A half of a cluster could not be watched.
+    #[error("watch a half: {0}")]
+    Half(#[from] HalfError),
     /// Nothing to end.
     #[error("stop order {0}: it is not under way")]
     NotUnderWay(Id),
@@ -107,6 +111,10 @@ pub fn perform(
         ProbeOrder::Sabotage { no_nodelay } => {
             socket::sabotage(no_nodelay);
             Ok(ProbeAnswer::Done)
+        }
+        ProbeOrder::Half(watch) => {
+            let ready = || announce(ProbeAnswer::Watching);
+            Ok(ProbeAnswer::Half(half::watch(&watch, entry.stop(), ready)?))
         }
         ProbeOrder::Load(load) => perform_load(&load, entry.stop()),
         ProbeOrder::PostgresBatch {

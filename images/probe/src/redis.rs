@@ -12,6 +12,7 @@
 pub mod backlog;
 #[cfg(test)]
 mod fake;
+pub mod half;
 pub mod ledger;
 pub mod operation;
 pub mod psync;

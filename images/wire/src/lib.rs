@@ -6,6 +6,7 @@
 //! Times are nanoseconds of CLOCK_MONOTONIC, which all containers of one engine share.
 
 mod conditions;
+mod half;
 mod path;
 mod probe;
 mod relay;
@@ -13,6 +14,9 @@ mod relay;
 pub use conditions::{
     Action, Conditions, DEFAULT_QUEUE_BYTES, DEFAULT_RATE_BITS_PER_S, Jitter, JitterShape, Loss, MILLION, Reorder,
     Schedule, Step,
+};
+pub use half::{
+    Access, Answers, HalfSeen, HalfWatch, LookRun, NodeLooks, NodeState, Outcome, OutcomeRun, Passing, PeerState,
 };
 pub use path::{Nodelay, Path, StreamOrder, StreamSettings};
 pub use probe::{

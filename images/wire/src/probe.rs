@@ -1,6 +1,6 @@
 //! Orders to a probe and its answers; the operations and samples that histories keep.
 
-use crate::Id;
+use crate::{HalfSeen, HalfWatch, Id};
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -158,6 +158,9 @@ pub enum ProbeOrder {
         /// Give up after this.
         deadline_ns: u64,
     },
+    /// Ask the nodes of a half of a cluster again and again, until its time is over or [`ProbeOrder::Stop`]. `ready` is
+    /// announced by a first answer [`ProbeAnswer::Watching`].
+    Half(HalfWatch),
     /// SQL without parameters or results that matter, e.g. to make a table.
     PostgresBatch {
         /// The server.
@@ -441,7 +444,7 @@ pub enum ProbeAnswer {
         /// Now, by the probe's clock.
         now_ns: u64,
     },
-    /// First answer to `Poll`, `Watch` and `Sink`: from now on values are seen. A second answer follows. It is left out if
+    /// First answer to `Poll`, `Watch`, `Half` and `Sink`: from now on values are seen. A second answer follows. It is left out if
     /// nothing could be seen at all before the end.
     Watching,
     /// To `Echo`, `Load`, `Poll`, `Watch` and `Sleeps`.
@@ -479,6 +482,8 @@ pub enum ProbeAnswer {
     Cpu(CpuSeen),
     /// To `Sink` and `Bulk`.
     Carried(Carried),
+    /// To `Half`.
+    Half(HalfSeen),
     /// To `PostgresBatch`, `Stop` and `Sabotage`.
     Done,
     /// To `PostgresQuery`.
