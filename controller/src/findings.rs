@@ -6,10 +6,12 @@ pub mod calibration;
 pub mod card;
 mod far_cache;
 pub mod flights;
+pub mod halves;
 mod lost_writes;
 pub mod nodelay;
 pub mod offset_gap;
 mod price_of_wait;
+pub mod reads_when_down;
 pub mod row;
 pub mod serialising;
 mod stream;
@@ -130,7 +132,9 @@ fn measured(history: &History, block: BlockNumber) -> BlockFindings {
         1 => visibility_lag::judge(&rows),
         2 => lost_writes::judge(&rows),
         3 => price_of_wait::judge(&rows),
+        4..=6 => halves::judge(&rows),
         7 => far_cache::judge(&rows),
+        8 => reads_when_down::judge(&rows),
         9 => offset_gap::judge(&rows),
         10 => wait_and_distance::judge(&rows),
         11 => nodelay::judge(&rows),

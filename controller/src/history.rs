@@ -2,8 +2,10 @@
 //!
 //! One event is one JSON line. Events are only ever added; a newer version may add kinds and optional fields.
 
+mod halves;
 mod watch;
 
+pub use halves::{ClusterPlaced, HalfWatched, Kept, KeyAsked, KeysAsked, NodePlaced, Parting, RangePlaced};
 pub use watch::{Beacon, BeaconTimes, Calibrated, HostSeen, ProbeSeen, RelayLost, RelaySeen, Watched};
 
 use schemars::JsonSchema;
@@ -178,6 +180,14 @@ pub enum What {
         /// Why.
         reason: String,
     },
+    /// How a cluster was placed before its halves were parted.
+    ClusterPlaced(Box<ClusterPlaced>),
+    /// What a probe saw of its half of a cluster.
+    HalfWatched(Box<HalfWatched>),
+    /// Writes found after the halves of a cluster met again.
+    Kept(Box<Kept>),
+    /// Keys asked of a node of a cluster.
+    KeysAsked(Box<KeysAsked>),
     /// A link was changed, cut or healed.
     Fault {
         /// Number of the block.
@@ -276,6 +286,10 @@ impl What {
             Self::RelaySeen(relay) => Some(relay.block),
             Self::RelayLost(lost) => Some(lost.block),
             Self::Watched(watched) => Some(watched.block),
+            Self::ClusterPlaced(placed) => Some(placed.block),
+            Self::HalfWatched(half) => Some(half.block),
+            Self::Kept(kept) => Some(kept.block),
+            Self::KeysAsked(asked) => Some(asked.block),
         }
     }
 }

@@ -16,7 +16,7 @@ pub struct Card {
     pub does_not_show: &'static str,
 }
 
-const CARDS: [Card; 10] = [
+const CARDS: [Card; 14] = [
     Card {
         number: 1,
         title: "Visibility lag",
@@ -41,11 +41,41 @@ const CARDS: [Card; 10] = [
              that is promoted. The cost under load, and with several clients at once, is not measured: WAIT delays its own client only.",
     },
     Card {
+        number: 4,
+        title: "Both halves of a cut, layout A",
+        question: "All masters in dc1, all replicas in dc2: which half of a cluster answers after a cut?",
+        does_not_show: "How long your cluster would take: the times follow from its node timeout, and differ between versions. What a client library makes of the \
+             answers: the probe follows no redirect and repeats nothing. A link that loses or delays some packets, instead of all, is another question.",
+    },
+    Card {
+        number: 5,
+        title: "Both halves of a cut, layout B",
+        question: "Two masters in dc1, one in dc2 with its replica beside it: which half of a cluster answers after a cut?",
+        does_not_show: "That a majority is of no use: it is what lets dc1 serve the slots that it has once cluster-require-full-coverage is off (second rows), while the \
+             keys of the other slots are redirected across the cut. How long anything takes elsewhere; what a client library makes of the answers.",
+    },
+    Card {
+        number: 6,
+        title: "Both halves of a cut, layout C",
+        question: "The same masters, and the replica of dc2's in dc1: which half of a cluster answers after a cut?",
+        does_not_show: "That a majority and a replica of every lost master always suffice: the replica must be fresh enough too \
+             (cluster-replica-validity-factor, printed with its age). How many writes you would lose: that follows from the rate and the node timeout. Two \
+             masters lost at once, each with its replica in dc1, are not tried.",
+    },
+    Card {
         number: 7,
         title: "Far cache against the database at home",
         question: "Is a cache in the other datacenter faster than the database at home?",
         does_not_show: "That a cache is useless: the cheapest query was measured, a read by primary key of a table that fits in memory. \
              An expensive aggregate was not, and may cost more than a trip. Nothing is said about many clients at once.",
+    },
+    Card {
+        number: 8,
+        title: "Reads when the cluster is down",
+        question: "Who decides about reads when the cluster is down?",
+        does_not_show: "How old what is read then is: a replica serves what it had, and so does a master that another has replaced. Settings other than \
+             cluster-allow-reads-when-down, which alone is varied. PING and other commands without a key are answered by nodes that are down, so they \
+             say nothing of this.",
     },
     Card {
         number: 9,
@@ -100,7 +130,7 @@ impl Card {
     /// Whether its method cuts the link: if nothing was cut, its numbers are of something else.
     #[must_use]
     pub fn cuts(&self) -> bool {
-        matches!(self.number, 2 | 3 | 9)
+        matches!(self.number, 2..=6 | 8 | 9)
     }
 }
 

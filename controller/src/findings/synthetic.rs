@@ -1,5 +1,9 @@
 //! Made-up histories for the tests of the blocks' claims: what a run would have recorded, said in a few words.
 
+mod cluster;
+
+pub use cluster::{Play, cluster_b};
+
 use super::row::at;
 use super::{BlockFindings, judge};
 use crate::claim::{Cause, Finding, Verdict};

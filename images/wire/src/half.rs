@@ -198,4 +198,8 @@ pub struct Passing {
     pub heard_ago_s: Option<i64>,
     /// `master_link_down_since_seconds` of a replica whose link is down.
     pub down_since_s: Option<i64>,
+    /// Votes that it has asked for since its start (`cluster_stats_messages_auth-req_sent`; one message to each node).
+    pub votes_asked: Option<u64>,
+    /// Votes that it has given (`cluster_stats_messages_auth-ack_sent`).
+    pub votes_given: Option<u64>,
 }

@@ -114,7 +114,8 @@ fn perform(world: &mut World, datacenter: &str, order: &ProbeOrder) -> Result<Pr
         | ProbeOrder::Audit { .. }
         | ProbeOrder::Backlog { .. }
         | ProbeOrder::Poll { .. }
-        | ProbeOrder::Watch { .. } => Err("measure: this engine is a fake".to_owned()),
+        | ProbeOrder::Watch { .. }
+        | ProbeOrder::Half(_) => Err("measure: this engine is a fake".to_owned()),
     }
 }
 

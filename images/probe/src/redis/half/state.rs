@@ -15,7 +15,7 @@ pub fn of(replies: Vec<Value>) -> (Result<NodeState, String>, Passing) {
         }
     }
     match texts.as_slice() {
-        [cluster, nodes, replication] => (Ok(state(cluster, nodes, replication)), passing(replication)),
+        [cluster, nodes, replication] => (Ok(state(cluster, nodes, replication)), passing(cluster, replication)),
         _ => (Err("three replies were expected".to_owned()), Passing::default()),
     }
 }
@@ -40,7 +40,7 @@ fn state(cluster: &str, nodes: &str, replication: &str) -> NodeState {
     }
 }
 
-fn passing(replication: &str) -> Passing {
+fn passing(cluster: &str, replication: &str) -> Passing {
     // A replica's own `master_repl_offset` is what it has applied as well, but only once its link was up.
     let offset = match field(replication, "role") {
         Some("slave") => "slave_repl_offset",
@@ -50,6 +50,8 @@ fn passing(replication: &str) -> Passing {
         offset_bytes: number(replication, offset),
         heard_ago_s: number(replication, "master_last_io_seconds_ago"),
         down_since_s: number(replication, "master_link_down_since_seconds"),
+        votes_asked: number(cluster, "cluster_stats_messages_auth-req_sent"),
+        votes_given: number(cluster, "cluster_stats_messages_auth-ack_sent"),
     }
 }
 
@@ -132,7 +134,8 @@ mod tests {
     fn a_replica_tells_its_upstream_and_how_old_its_data_is() {
         let replication = "# Replication\r\nrole:slave\r\nmaster_host:198.18.0.3\r\nmaster_link_status:down\r\n\
             master_last_io_seconds_ago:-1\r\nmaster_repl_offset:9\r\nslave_repl_offset:7\r\nmaster_link_down_since_seconds:3\r\n";
-        let cluster = "cluster_state:fail\r\ncluster_current_epoch:6\r\nnews:1\r\n";
+        let cluster = "cluster_state:fail\r\ncluster_current_epoch:6\r\nnews:1\r\n\
+            cluster_stats_messages_auth-ack_sent:2\r\n";
         let (seen, last) = of(vec![bulk(cluster), bulk(NODES), bulk(replication)]);
         let seen = seen.unwrap();
         assert_eq!((seen.cluster_state.as_str(), seen.current_epoch), ("fail", 6));
@@ -140,6 +143,7 @@ mod tests {
         assert_eq!(seen.upstream.unwrap().to_string(), "198.18.0.3");
         let figures = (last.offset_bytes, last.heard_ago_s, last.down_since_s);
         assert_eq!(figures, (Some(7), Some(-1), Some(3)));
+        assert_eq!((last.votes_asked, last.votes_given), (None, Some(2)));
     }
 
     #[test]
