@@ -5,6 +5,7 @@
 //! `limits`.
 
 mod beacons;
+mod bus;
 mod calibration;
 mod course;
 mod cuts;
@@ -49,7 +50,10 @@ pub fn of(rows: &Rows<'_>) -> Assessment {
     Assessment {
         void: void.map(|doubt| (doubt.text.clone(), doubt.cause)),
         trust: weigh(&doubts),
-        evidence: evidence::lines(&seen, &heard),
+        evidence: evidence::lines(&seen, &heard)
+            .into_iter()
+            .chain(bus::told(rows))
+            .collect(),
     }
 }
 
@@ -63,6 +67,7 @@ fn doubts(rows: &Rows<'_>, seen: &Seen<'_>, heard: &[Heard]) -> Vec<Doubt> {
     };
     let mut doubts = relays::doubts(seen);
     doubts.extend(cuts::missing(rows.block, seen));
+    doubts.extend(bus::doubts(rows));
     for (link, heard) in seen.links.iter().zip(heard) {
         doubts.extend(cuts::doubts(link, heard));
         doubts.extend(beacons::doubts(link, heard, late));

@@ -72,6 +72,8 @@ pub struct Play {
     last: [usize; 3],
     /// Acknowledged writes that are lost: node, range, numbers from.
     lost: Option<(usize, u32, u32)>,
+    /// Whether the bus goes on across the cut.
+    bus_left: bool,
 }
 
 impl Play {
@@ -88,6 +90,7 @@ impl Play {
             last: served,
             // 10 writes a second to node-3; those after the cut are lost.
             lost: promotes.then_some((3, 2, 99)),
+            bus_left: false,
         }
     }
 
@@ -108,6 +111,11 @@ impl Play {
 
     pub fn lost(mut self, lost: Option<(usize, u32, u32)>) -> Self {
         self.lost = lost;
+        self
+    }
+
+    pub fn bus_left(mut self) -> Self {
+        self.bus_left = true;
         self
     }
 
@@ -205,7 +213,7 @@ impl Play {
             count: 5,
             from_ns: from * S,
             to_ns: to * S - 1,
-            seen: Ok(self.state(i, served, promoted)),
+            seen: Ok(self.state(i, served, promoted, from == NOTICED && !self.bus_left)),
             last: Passing {
                 down_since_s: Some(2),
                 ..Passing::default()
@@ -222,13 +230,18 @@ impl Play {
         }
     }
 
-    fn state(&self, i: usize, served: Option<[usize; 3]>, promoted: bool) -> NodeState {
+    fn state(&self, i: usize, served: Option<[usize; 3]>, promoted: bool, parted: bool) -> NodeState {
         let master = self.node(i).of.is_none() || promoted;
         let peers = (1..=6).map(|peer| {
             let slots = served.and_then(|served| served.iter().position(|&server| server == peer));
             PeerState {
                 address: self.node(peer).address.clone(),
-                flags: if peer == i { "myself,master" } else { "master" }.to_owned(),
+                flags: match self.node(peer).datacenter == self.node(i).datacenter {
+                    _ if peer == i => "myself,master",
+                    false if parted => "master,fail?",
+                    _ => "master",
+                }
+                .to_owned(),
                 of: None,
                 epoch: 1,
                 connected: true,
