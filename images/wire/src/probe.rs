@@ -158,8 +158,7 @@ pub enum ProbeOrder {
         /// Give up after this.
         deadline_ns: u64,
     },
-    /// Ask the nodes of a half of a cluster again and again, until its time is over or [`ProbeOrder::Stop`]. `ready` is
-    /// announced by a first answer [`ProbeAnswer::Watching`].
+    /// Ask the nodes of a half of a cluster again and again; announced by [`ProbeAnswer::Watching`], ended by [`ProbeOrder::Stop`].
     Half(HalfWatch),
     /// SQL without parameters or results that matter, e.g. to make a table.
     PostgresBatch {
