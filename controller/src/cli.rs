@@ -1,8 +1,12 @@
 //! The command line: clap types only, no behaviour. What a shell or a CI job sets once (lab, release,
 //! format, run directory ...) has a `TESTBED_...` variable.
 
+mod fault;
+mod graph;
 mod link;
 
+pub use fault::{FaultVerb, HurtArgs, NodesArg, StopArgs};
+pub use graph::{Drawn, Graph};
 pub use link::{
     CaptureArgs, CutArgs, FreezeArgs, Kind, Legs, LinkArg, LinkVerb, Mode, ModeArgs, Order, PlayArgs, SabotageArgs,
     SetArgs,
@@ -114,6 +118,11 @@ pub enum Verb {
     /// Links between datacenters: conditions, cuts, freezes, schedules, captures
     #[command(subcommand)]
     Link(LinkVerb),
+    /// Pause, kill, stop and start nodes
+    #[command(subcommand)]
+    Fault(FaultVerb),
+    /// Draw a lab or a topology: datacenters, nodes, replication, links
+    Graph(Graph),
     /// Run a command in a node
     Exec(Exec),
     /// Print the logs of nodes

@@ -4,6 +4,8 @@ pub mod blocks;
 pub mod doctor;
 pub mod down;
 mod exec;
+pub mod fault;
+mod graph;
 pub mod images;
 mod judge;
 pub mod link;
@@ -43,6 +45,8 @@ pub async fn run(cli: Cli) -> Result<ExitCode, CommandError> {
         Verb::Down(down) => down::run(&cli.global, down).await,
         Verb::Doctor => doctor::run(&cli.global).await,
         Verb::Exec(exec) => exec::run(&cli.global, exec).await,
+        Verb::Fault(verb) => fault::run(&cli.global, verb).await,
+        Verb::Graph(args) => graph::run(&cli.global, args).await,
         Verb::Images(verb) => images::run(&cli.global, verb).await,
         Verb::Judge(judge) => judge::run(&cli.global, &judge),
         Verb::Link(link) => link::run(&cli.global, link).await,

@@ -8,6 +8,7 @@ mod connect;
 mod console;
 mod endpoint;
 pub mod fake;
+mod faults;
 mod images;
 mod objects;
 mod refusal;
@@ -20,6 +21,7 @@ use async_trait::async_trait;
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 
@@ -51,6 +53,19 @@ pub trait Engine: Send + Sync {
     async fn subnets(&self) -> Result<Vec<ipnet::Ipv4Net>, EngineError>;
     /// Why a container is not running: state, exit code, error, last log lines.
     async fn post_mortem(&self, container: &str) -> Result<String, EngineError>;
+}
+
+/// What is done on purpose to containers that run; the way back from an end is [`Engine::start`].
+#[async_trait]
+pub trait Faults: Engine {
+    /// Lets a container's processes stand still; its connections stay open.
+    async fn pause(&self, container: &str) -> Result<(), EngineError>;
+    /// Ends a pause.
+    async fn resume(&self, container: &str) -> Result<(), EngineError>;
+    /// Kills a container's main process at once.
+    async fn kill(&self, container: &str) -> Result<(), EngineError>;
+    /// Asks it to end, and kills it after `grace`.
+    async fn stop(&self, container: &str, grace: Duration) -> Result<(), EngineError>;
 }
 
 /// What people ask of a running container, and of the engine itself.

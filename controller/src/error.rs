@@ -6,7 +6,7 @@ use crate::capture::CaptureError;
 use crate::docker::EngineError;
 use crate::image::ImageError;
 use crate::instrument::InstrumentError;
-use crate::lab::LabError;
+use crate::lab::{FaultError, LabError};
 use crate::plan::PlanError;
 use crate::release::ReleaseError;
 use crate::store::StoreError;
@@ -95,6 +95,20 @@ impl From<LabError> for CommandError {
             code,
             text: error.to_string(),
             hint: error.hint(),
+        }
+    }
+}
+
+impl From<FaultError> for CommandError {
+    fn from(error: FaultError) -> Self {
+        let text = error.to_string();
+        match error {
+            FaultError::Unknown { known, .. } => {
+                Self::new(ExitCode::Usage, text).hint(format!("it has {}", known.join(", ")))
+            }
+            FaultError::State { hint, .. } => Self::new(ExitCode::Incomplete, text).hint(hint),
+            FaultError::Engine(_) => Self::new(ExitCode::Incomplete, text),
+            FaultError::Left(_) => Self::new(ExitCode::Incomplete, text).hint("testbed ps shows what each node is"),
         }
     }
 }

@@ -5,6 +5,7 @@
 //! Nothing is removed that does not carry our labels. Engine handles are kept per datacenter.
 
 mod engines;
+mod fault;
 mod find;
 mod form;
 mod links;
@@ -14,6 +15,7 @@ mod ready;
 mod seen;
 
 pub use engines::Engines;
+pub use fault::{Fault, FaultError, Target, hold, inflict};
 pub use find::{Found, attach, choose, find, labels_of, labs};
 pub use links::{LinkSeen, Played};
 pub use lower::{Left, Lowered, sweep};

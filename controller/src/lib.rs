@@ -15,6 +15,7 @@ pub mod history;
 pub mod manifest;
 pub mod names;
 pub mod pcapng;
+pub mod picture;
 pub mod plan;
 pub mod release;
 pub mod replication;

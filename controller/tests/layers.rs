@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// Modules of the controller, lowest first; a module imports only from lines above its own. `|` parts the names of a line.
 const LAYERS: &[&str] = &[
     // -- decides --
-    "names | stats | document | replication | conditions | pcapng",
+    "names | stats | document | replication | conditions | pcapng | picture",
     "cluster",
     "topology | history | manifest",
     "release",

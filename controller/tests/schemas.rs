@@ -5,7 +5,7 @@
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use testbed::commands::{blocks, doctor, down, images, link, logs, plan, ps, source, up, validate};
+use testbed::commands::{blocks, doctor, down, fault, images, link, logs, plan, ps, source, up, validate};
 use testbed::document::{document_schema, plain_schema};
 use testbed::error::ErrorDocument;
 use testbed::history::Event;
@@ -23,6 +23,8 @@ fn schemas() -> Vec<(&'static str, Value)> {
         ("doctor", document_schema::<doctor::DoctorDocument>("doctor")),
         ("down", document_schema::<down::DownDocument>("down")),
         ("error", document_schema::<ErrorDocument<'static>>("error")),
+        ("fault", document_schema::<fault::FaultDocument>("fault")),
+        ("graph", document_schema::<testbed::picture::Picture>("graph")),
         ("history-event", plain_schema::<Event>()),
         ("images", document_schema::<images::ImagesDocument>("images")),
         (
@@ -134,6 +136,7 @@ fn what_verbs_without_an_engine_print_keeps_to_its_schema() {
         ("judge", ["judge", "tests/golden/run"].as_slice()),
         ("report", &["report", "tests/golden/run"]),
         ("blocks", &["blocks"]),
+        ("graph", &["graph", "-f", "../topologies/two-dc.yaml"]),
         ("plan", &["plan", "tests/golden/good/everything.yaml"]),
         (
             "validate",
@@ -171,6 +174,9 @@ fn what_verbs_of_a_lab_print_keeps_to_its_schema() {
     check("link", &printed(&["link", "cut", "dc1-dc2", "-p", &lab.0]));
     // With the cut in force a replica says other things of its connection.
     check("ps", &printed(&["ps", "-p", &lab.0]));
+    check("fault", &printed(&["fault", "pause", "redis-near", "-p", &lab.0]));
+    check("graph", &printed(&["graph", "-p", &lab.0]));
+    check("fault", &printed(&["fault", "resume", "redis-near", "-p", &lab.0]));
     check("images", &printed(&["images", "list"]));
     // Half a lab is still shown, by what the engine alone knows.
     let killed = Command::new("docker")

@@ -108,7 +108,7 @@ fn show(global: &Global, shown: &PsDocument) -> Result<(), CommandError> {
 }
 
 /// The nodes as the engine alone knows them.
-fn unasked(found: &Found) -> Result<PsDocument, CommandError> {
+pub(super) fn unasked(found: &Found) -> Result<PsDocument, CommandError> {
     let plan = found.plan()?;
     let row = |planned: &PlannedNode| NodeRow {
         node: planned.name.to_string(),
@@ -131,7 +131,7 @@ fn unasked(found: &Found) -> Result<PsDocument, CommandError> {
     })
 }
 
-fn rows(lab: &Lab, found: &Found, nodes: &[NodeSeen], links: &[LinkSeen]) -> Vec<NodeRow> {
+pub(super) fn rows(lab: &Lab, found: &Found, nodes: &[NodeSeen], links: &[LinkSeen]) -> Vec<NodeRow> {
     let planned = lab.plan.nodes.iter();
     planned
         .zip(nodes)

@@ -6,6 +6,7 @@
 
 mod beacons;
 mod cache;
+mod faults;
 mod programs;
 mod relay;
 mod world;
@@ -101,6 +102,7 @@ struct Container {
 enum State {
     Created,
     Running,
+    Paused,
     Exited(i64, String),
 }
 
@@ -109,6 +111,7 @@ impl State {
         match self {
             Self::Created => "created",
             Self::Running => "running",
+            Self::Paused => "paused",
             Self::Exited(..) => "exited",
         }
     }

@@ -98,6 +98,9 @@ impl World {
         let Some(found) = self.container(container) else {
             return no(Refusal::NotFound, "No such container");
         };
+        if *found.state.borrow() == State::Paused {
+            return no(Refusal::Other, "cannot start a paused container, try unpause instead");
+        }
         for (network, address) in &found.endpoints {
             let Some(there) = self.networks.get(network) else {
                 return no(Refusal::NotFound, &format!("network {network} not found"));
