@@ -384,7 +384,10 @@ async fn perform(block: Block, scene: &mut Scene<'_>, stop: &Stop) -> Ended {
         None => Ok(()),
     };
     // What stopped the block comes first; the watch may have failed for the same reason.
-    let outcome = outcome.and(watched);
+    let outcome = match outcome.and(watched) {
+        Ok(()) => scene.peers_seen("end", true).await,
+        failed => failed,
+    };
     let lab = match put_back(block, scene, &found).await {
         Ok(()) => LabAfter::AsFound,
         Err(error) => {
@@ -439,6 +442,7 @@ async fn body(
     scene.link_changed(&links)?;
     scene.calibrate(&links).await?;
     scene.link_seen("start", links)?;
+    scene.peers_seen("start", false).await?;
     let watch = watch.insert(scene.begin_watch().await?);
     tokio::select! {
         measured = measure(block, scene, found) => measured,

@@ -41,6 +41,8 @@ pub trait Engine: Send + Sync {
         spec: &ContainerSpec,
         networks: &BTreeMap<String, String>,
     ) -> Result<Object, EngineError>;
+    /// Makes a container that shares the network of another one, not started.
+    async fn create_lookout(&self, lookout: &Lookout, container: &str) -> Result<Object, EngineError>;
     /// Starts a container.
     async fn start(&self, container: &str) -> Result<(), EngineError>;
     /// Removes an object by id, with force; an absent one is done.
@@ -133,6 +135,21 @@ pub enum Sort {
     Network,
     /// Volume.
     Volume,
+}
+
+/// A container that shares another one's network and has nothing else: no volume, no capability, stdin open for orders.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lookout {
+    /// Docker name.
+    pub name: String,
+    /// Image reference.
+    pub image: String,
+    /// Whole entrypoint.
+    pub entrypoint: Vec<String>,
+    /// `uid:gid` or name (`None`: the image's).
+    pub user: Option<String>,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
 }
 
 /// Streams of a container's main process.

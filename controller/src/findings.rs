@@ -27,6 +27,7 @@ use crate::history::{BlockNumber, History, What};
 use row::Rows;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+pub use trust::any_unseen;
 
 /// Everything that a report says of a run, but for the manifest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -2,10 +2,17 @@
 //!
 //! One event is one JSON line. Events are only ever added; a newer version may add kinds and optional fields.
 
+<<<<<<< HEAD
 mod halves;
 mod watch;
 
 pub use halves::{ClusterPlaced, HalfWatched, Kept, KeyAsked, KeysAsked, NodePlaced, Parting, RangePlaced};
+=======
+mod peers;
+mod watch;
+
+pub use peers::{Connection, FlowsSeen, PeerSource, PeersSeen};
+>>>>>>> 6072f83 (trust: nothing between two datacenters passes the link by)
 pub use watch::{Beacon, BeaconTimes, Calibrated, HostSeen, ProbeSeen, RelayLost, RelaySeen, Watched};
 
 use schemars::JsonSchema;
@@ -171,6 +178,10 @@ pub enum What {
     RelaySeen(Box<RelaySeen>),
     /// A relay that did not answer.
     RelayLost(RelayLost),
+    /// Connections of a node.
+    PeersSeen(PeersSeen),
+    /// Connections that a relay saw leave its datacenter.
+    FlowsSeen(FlowsSeen),
     /// Beacons of a link during a block.
     Watched(Watched),
     /// No beacons were sent during a block.
@@ -285,6 +296,8 @@ impl What {
             Self::HostSeen(host) => Some(host.block),
             Self::RelaySeen(relay) => Some(relay.block),
             Self::RelayLost(lost) => Some(lost.block),
+            Self::PeersSeen(peers) => Some(peers.block),
+            Self::FlowsSeen(flows) => Some(flows.block),
             Self::Watched(watched) => Some(watched.block),
             Self::ClusterPlaced(placed) => Some(placed.block),
             Self::HalfWatched(half) => Some(half.block),

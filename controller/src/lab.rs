@@ -10,6 +10,7 @@ mod find;
 mod form;
 mod links;
 mod lower;
+mod peers;
 mod raise;
 mod ready;
 mod seen;
@@ -19,6 +20,7 @@ pub use fault::{Fault, FaultError, Target, hold, inflict};
 pub use find::{Found, attach, choose, find, labels_of, labs};
 pub use links::{LinkSeen, Played};
 pub use lower::{Left, Lowered, sweep};
+pub use peers::Flowed;
 pub use raise::{raise, raise_on_free_subnets};
 pub use seen::{ClusterView, NodeSeen, ReplicaSeen, ServerState};
 

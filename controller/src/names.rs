@@ -164,6 +164,8 @@ pub enum Kind {
     Node,
     /// State of a node.
     State,
+    /// Looks into a node's network for a moment.
+    Lookout,
 }
 
 impl Kind {
@@ -177,6 +179,7 @@ impl Kind {
             Self::Probe => "probe",
             Self::Node => "node",
             Self::State => "state",
+            Self::Lookout => "lookout",
         }
     }
 
@@ -190,6 +193,7 @@ impl Kind {
             Self::Probe,
             Self::Node,
             Self::State,
+            Self::Lookout,
         ]
         .into_iter()
         .find(|kind| kind.as_str() == text)
@@ -202,7 +206,7 @@ pub fn spoken(labels: &BTreeMap<String, String>) -> Option<String> {
     match Kind::from_label(labels.get(LABEL_KIND)?)? {
         Kind::Node => labels.get(LABEL_NODE).cloned(),
         kind @ (Kind::Relay | Kind::Probe) => Some(format!("{}.{}", kind.as_str(), labels.get(LABEL_DATACENTER)?)),
-        Kind::Datacenter | Kind::Wan | Kind::State => None,
+        Kind::Datacenter | Kind::Wan | Kind::State | Kind::Lookout => None,
     }
 }
 
@@ -222,6 +226,12 @@ pub fn relay_container(lab: &LabName, datacenter: &DatacenterName) -> String {
 #[must_use]
 pub fn probe_container(lab: &LabName, datacenter: &DatacenterName) -> String {
     format!("tb-{lab}-probe.{datacenter}")
+}
+
+/// Docker name of a container that looks into a node's network; `unique` keeps two that look at once apart.
+#[must_use]
+pub fn lookout_container(lab: &LabName, node: &NodeName, unique: u32) -> String {
+    format!("tb-{lab}-{node}.lookout-{unique:08x}")
 }
 
 /// Docker name of a datacenter's network.
@@ -310,6 +320,7 @@ mod tests {
             Kind::Probe,
             Kind::Node,
             Kind::State,
+            Kind::Lookout,
         ] {
             assert_eq!(Kind::from_label(kind.as_str()), Some(kind));
         }

@@ -3,6 +3,7 @@
 
 use crate::channel::{Channel, ChannelError};
 use crate::docker::EngineHandle;
+use std::net::SocketAddrV4;
 use std::time::Duration;
 use tokio::time::Instant;
 use wire::{Captured, FromRelay, RelayAnswer, RelayOrder, RelayStatus, ToRelay};
@@ -42,7 +43,7 @@ impl RelayClient {
     pub async fn order_within(&self, order: RelayOrder, limit: Duration) -> Result<RelayStatus, ChannelError> {
         let answer = self.ask(order, limit, |answer| match answer {
             RelayAnswer::Status(status) => Some(*status),
-            RelayAnswer::Captured(_) => None,
+            RelayAnswer::Captured(_) | RelayAnswer::Flows(_) => None,
         });
         answer.await
     }
@@ -58,7 +59,20 @@ impl RelayClient {
         };
         let answer = self.ask(order, ORDER, |answer| match answer {
             RelayAnswer::Captured(captured) => Some(captured),
-            RelayAnswer::Status(_) => None,
+            RelayAnswer::Status(_) | RelayAnswer::Flows(_) => None,
+        });
+        answer.await
+    }
+
+    /// TCP connections that the relay's link to `to` knows, the end in its datacenter first.
+    ///
+    /// # Errors
+    /// The relay ended, or did not answer in time.
+    pub async fn flows(&self, to: &str) -> Result<Vec<(SocketAddrV4, SocketAddrV4)>, ChannelError> {
+        let order = RelayOrder::Flows { to: to.to_owned() };
+        let answer = self.ask(order, ORDER, |answer| match answer {
+            RelayAnswer::Flows(flows) => Some(flows),
+            RelayAnswer::Status(_) | RelayAnswer::Captured(_) => None,
         });
         answer.await
     }

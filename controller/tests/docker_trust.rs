@@ -92,6 +92,17 @@ impl Block {
         reasons.map_or_else(Vec::new, |reasons| reasons.iter().filter_map(Value::as_str).collect())
     }
 
+    /// The line of evidence that begins so.
+    #[track_caller]
+    fn evidence(&self, begin: &str) -> &str {
+        let lines = self.0["evidence"].as_array().unwrap();
+        let line = lines
+            .iter()
+            .filter_map(Value::as_str)
+            .find(|line| line.starts_with(begin));
+        line.unwrap_or_else(|| panic!("no {begin} in {lines:?}"))
+    }
+
     fn verdicts(&self) -> Vec<&str> {
         let findings = self.0["findings"].as_array().unwrap();
         findings
@@ -248,4 +259,34 @@ async fn a_host_whose_cores_are_stolen_is_told_and_nothing_diverges() {
     let block = Run::start(&lab, 10, &[]).ends().await;
     drop(thieves);
     block.assert_doubted(&["the host is busy", "is busy: "]);
+}
+
+#[tokio::test]
+#[ignore = "needs a Docker engine"]
+async fn a_node_that_stands_in_two_datacenters_voids_and_a_usual_lab_has_every_connection_in_its_relay() {
+    let lab = Ours::raise("bypass").await;
+    let block = Run::start(&lab, 2, &[]).ends().await;
+    let told = block.evidence("peers");
+    assert!(told.contains("servers asked 3, kernel tables read 4)"), "{told}");
+    assert!(!told.starts_with("peers 0 "), "{told}");
+    assert!(block.reasons("void").is_empty(), "{:?}", block.reasons("void"));
+
+    let network = format!("tb-{}.dc1", lab.name());
+    let far = format!("tb-{}-redis-far", lab.name());
+    let docker = |words: &[&str]| {
+        let done = Command::new("docker").args(words).status().unwrap();
+        assert!(done.success(), "{words:?}");
+    };
+    docker(&["network", "connect", &network, &far]);
+    let block = Run::start(&lab, 2, &[]).ends().await;
+    docker(&["network", "disconnect", &network, &far]);
+    let reasons = block.reasons("void").join("; ");
+    assert!(
+        reasons.contains("redis-far (dc2) stands in the network of dc1 too"),
+        "{reasons}"
+    );
+    assert!(
+        block.verdicts().iter().all(|verdict| *verdict == "inconclusive"),
+        "{reasons}"
+    );
 }

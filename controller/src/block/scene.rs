@@ -7,6 +7,7 @@ mod calibrate;
 mod ledger;
 mod link;
 mod path;
+mod peers;
 mod servers;
 mod watch;
 

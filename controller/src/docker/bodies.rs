@@ -3,6 +3,7 @@
 //! Every container: all capabilities dropped but those named, no new privileges, read-only root, memory without swap,
 //! capped logs, no restart. Networks are never `internal`: the rules of such a network drop what a relay forwards.
 
+use super::Lookout;
 use crate::plan::{ContainerSpec, NetworkSpec, VolumeSpec};
 use bollard::models::{
     ContainerCreateBody, DeviceMapping, EndpointIpamConfig, EndpointSettings, HostConfig, HostConfigLogConfig, Ipam,
@@ -85,6 +86,30 @@ pub fn container(spec: &ContainerSpec, network: Option<(&str, Ipv4Addr)>) -> Con
         host_config: Some(host(spec, network.map_or("none", |(id, _)| id))),
         networking_config: network.map(|(id, address)| NetworkingConfig {
             endpoints_config: Some(HashMap::from([(id.to_owned(), endpoint(address))])),
+        }),
+        ..ContainerCreateBody::default()
+    }
+}
+
+/// A container that shares the network of another one.
+pub fn lookout(lookout: &Lookout, container: &str) -> ContainerCreateBody {
+    const MEMORY_BYTES: i64 = 32 << 20;
+    ContainerCreateBody {
+        user: lookout.user.clone(),
+        open_stdin: Some(true),
+        stdin_once: Some(false),
+        entrypoint: Some(lookout.entrypoint.clone()),
+        image: Some(lookout.image.clone()),
+        labels: Some(hashed(&lookout.labels)),
+        host_config: Some(HostConfig {
+            network_mode: Some(format!("container:{container}")),
+            memory: Some(MEMORY_BYTES),
+            memory_swap: Some(MEMORY_BYTES),
+            pids_limit: Some(32),
+            cap_drop: Some(vec!["ALL".to_owned()]),
+            security_opt: Some(vec!["no-new-privileges".to_owned()]),
+            readonly_rootfs: Some(true),
+            ..HostConfig::default()
         }),
         ..ContainerCreateBody::default()
     }

@@ -11,7 +11,7 @@ mod programs;
 mod relay;
 mod world;
 
-use super::{Attached, Engine, EngineError, Object, Refusal, Sort};
+use super::{Attached, Engine, EngineError, Lookout, Object, Refusal, Sort};
 use crate::plan::{ContainerSpec, NetworkSpec, VolumeSpec};
 use async_trait::async_trait;
 use beacons::Beaconing;
@@ -279,6 +279,14 @@ impl Engine for Fake {
     ) -> Result<Object, EngineError> {
         self.call("create container", &spec.name, |world| {
             world.create_container(spec, networks)
+        })
+        .await
+    }
+
+    async fn create_lookout(&self, lookout: &Lookout, _: &str) -> Result<Object, EngineError> {
+        let verb = "create container";
+        self.call(verb, &lookout.name, |_| {
+            Err(refused(verb, &lookout.name, Refusal::Other, "this engine is a fake"))
         })
         .await
     }

@@ -6,7 +6,7 @@
 mod stale;
 
 use super::refusal::is_gone;
-use super::{Attached, Docker, Engine, EngineError, Object, Refusal, Sort, bodies};
+use super::{Attached, Docker, Engine, EngineError, Lookout, Object, Refusal, Sort, bodies};
 use crate::plan::{ContainerSpec, NetworkSpec, VolumeSpec};
 use async_trait::async_trait;
 use bollard::container::LogOutput;
@@ -82,6 +82,25 @@ impl Engine for Docker {
             }
         }
         Ok(object)
+    }
+
+    async fn create_lookout(&self, lookout: &Lookout, container: &str) -> Result<Object, EngineError> {
+        let options = CreateContainerOptions {
+            name: Some(lookout.name.clone()),
+            ..CreateContainerOptions::default()
+        };
+        let made = self
+            .api
+            .create_container(Some(options), bodies::lookout(lookout, container))
+            .await;
+        let made = made.map_err(|error| self.refused("create container", &lookout.name, &error))?;
+        Ok(object(
+            Sort::Container,
+            made.id,
+            &lookout.name,
+            &lookout.labels,
+            "created",
+        ))
     }
 
     async fn start(&self, container: &str) -> Result<(), EngineError> {

@@ -14,6 +14,7 @@ mod evidence;
 mod excess;
 mod host;
 mod limits;
+mod peers;
 mod relays;
 #[cfg(test)]
 mod scenery;
@@ -25,6 +26,7 @@ use super::row::Rows;
 use crate::claim::Cause;
 use beacons::Heard;
 use doubt::{Doubt, Weight};
+pub use peers::any_unseen;
 use seen::Seen;
 
 /// What a block's trust is, and why.
@@ -74,6 +76,7 @@ fn doubts(rows: &Rows<'_>, seen: &Seen<'_>, heard: &[Heard]) -> Vec<Doubt> {
         doubts.extend(calibration::doubts(link, late));
         doubts.extend(relays::of_link(link, seen));
     }
+    doubts.extend(peers::doubts(seen));
     doubts.extend(calibration::overhead(seen));
     doubts.extend(series::doubts(rows));
     doubts.extend(host);

@@ -22,6 +22,7 @@ mod postgres;
 mod redis;
 mod running;
 mod socket;
+mod sockets;
 
 use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};

@@ -17,6 +17,7 @@ use crate::redis::psync::PsyncClient;
 use crate::redis::visibility::{Poll, Watch};
 use crate::running::{Entry, Stop};
 use crate::socket::DialError;
+use crate::sockets::{self, SocketsError};
 use crate::{clock, socket};
 use std::net::SocketAddrV4;
 use std::time::Duration;
@@ -49,9 +50,15 @@ pub enum OrderError {
     /// The host could not be looked at.
     #[error(transparent)]
     Host(#[from] HostError),
+<<<<<<< HEAD
     /// A half of a cluster could not be watched.
     #[error("watch a half: {0}")]
     Half(#[from] HalfError),
+=======
+    /// The kernel's lists could not be read.
+    #[error(transparent)]
+    Sockets(#[from] SocketsError),
+>>>>>>> 6072f83 (trust: nothing between two datacenters passes the link by)
     /// Nothing to end.
     #[error("stop order {0}: it is not under way")]
     NotUnderWay(Id),
@@ -103,6 +110,7 @@ pub fn perform(
         ProbeOrder::Stop { order } => Err(OrderError::NotUnderWay(order)),
         ProbeOrder::Sleeps { sleep_ns, count } => Ok(host::sleeps(sleep_ns, count, entry.stop())?),
         ProbeOrder::Cpu => Ok(ProbeAnswer::Cpu(host::cpu()?)),
+        ProbeOrder::Sockets => Ok(ProbeAnswer::Sockets(sockets::look()?)),
         ProbeOrder::Sink { for_ns } => {
             let ready = || announce(ProbeAnswer::Watching);
             Ok(ProbeAnswer::Carried(sink::take_in(for_ns, entry.stop(), ready)?))

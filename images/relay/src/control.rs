@@ -94,6 +94,10 @@ impl Desk {
     pub fn obey(&mut self, order: RelayOrder) -> Result<RelayAnswer, OrderError> {
         match order {
             RelayOrder::TakeCapture { to, most_bytes } => self.take_captured(to, most_bytes).map(RelayAnswer::Captured),
+            RelayOrder::Flows { to } => {
+                let flows = self.wire.ask(Some((to, LaneOrder::Flows)))?.flows;
+                Ok(RelayAnswer::Flows(flows.unwrap_or_default()))
+            }
             order => Ok(RelayAnswer::Status(Box::new(self.change(order)?))),
         }
     }
@@ -137,8 +141,8 @@ impl Desk {
             _ => None,
         };
         let snapshot = match order {
-            // What was captured is no state: `obey` has answered it.
-            RelayOrder::Show | RelayOrder::TakeCapture { .. } => self.wire.ask(None),
+            // What was captured or flowed is no state: `obey` has answered it.
+            RelayOrder::Show | RelayOrder::TakeCapture { .. } | RelayOrder::Flows { .. } => self.wire.ask(None),
             RelayOrder::Set { to, conditions, flush } => {
                 check::conditions(&conditions)?;
                 let conditions = Box::new(conditions);

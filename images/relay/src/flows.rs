@@ -101,6 +101,14 @@ impl Flows {
             .flat_map(|flow| [Some(flow.reset_near()), flow.reset_far()].into_iter().flatten())
     }
 
+    /// The connections that are known and not over, the near end first.
+    pub fn known(&self, now_ns: u64) -> Vec<(SocketAddrV4, SocketAddrV4)> {
+        let now = tick(now_ns);
+        let flows = self.sets.iter().flatten();
+        let known = flows.filter(|flow| flow.state & TAKEN != 0 && !flow.is_over(now));
+        known.map(|flow| (flow.ends.near(), flow.ends.far())).collect()
+    }
+
     /// Forget the connections with one of these ports at an end; returns a reset for each end of each.
     pub fn reset_ports(&mut self, now_ns: u64, ports: &[u16]) -> Vec<Reset> {
         let now = tick(now_ns);
@@ -285,6 +293,25 @@ mod tests {
         flows.note_destroyed(4, &tcp(106, 530, flag::ACK, b"in flight"));
         assert_eq!(resets(&mut flows, 5), [Some((530, Some(115))), Some((106, Some(530)))]);
         assert_eq!(resets(&mut flows, 6), [None, None]);
+    }
+
+    #[test]
+    fn what_is_known_are_connections_that_are_not_over_whether_a_packet_of_them_passed_or_not() {
+        let mut flows = Flows::default();
+        assert_eq!(flows.known(0), []);
+        flows.note_released(0, &tcp(101, 501, flag::ACK, b""));
+        flows.note_destroyed(0, &tcp_from(NEAR_PORT + 1, 7, 9, flag::ACK, b""));
+        let mut known = flows.known(1);
+        known.sort();
+        assert_eq!(
+            known,
+            [(near(), far()), (SocketAddrV4::new(NEAR, NEAR_PORT + 1), far())]
+        );
+        flows.note_released(2, &tcp(101, 501, flag::RST, b""));
+        assert_eq!(flows.known(3).len(), 1);
+        flows.note_released(4, &tcp_from(NEAR_PORT + 1, 7, 9, flag::ACK | flag::FIN, b""));
+        assert_eq!(flows.known(SECOND).len(), 1, "the far side may still send");
+        assert_eq!(flows.known(100 * SECOND), []);
     }
 
     #[test]

@@ -29,7 +29,7 @@ use crate::link::{Link, Verdict};
 use crate::packet::wire_bytes;
 use crate::schedule::Player;
 use crate::tap::{Taken, Tap};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use wire::{Conditions, CutKind, Defect, Fate, LinkStatus, RelayLinkConfig, Schedule};
 
 /// A change of a link, as ordered or planned beforehand.
@@ -288,6 +288,11 @@ impl Lane {
     fn drop(&mut self, now_ns: u64, fate: Fate, frame: &[u8]) {
         self.counters.dropped(fate, 1);
         self.tap.see(now_ns, fate, frame);
+    }
+
+    /// Connections of which packets arrived, the near end first.
+    pub fn flows(&self, now_ns: u64) -> Vec<(SocketAddrV4, SocketAddrV4)> {
+        self.flows.known(now_ns)
     }
 
     /// Begin to keep copies of the first `snap_bytes` of each packet, or end it.

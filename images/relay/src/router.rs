@@ -20,7 +20,7 @@ use lead::Lead;
 use moderation::{Moderation, NAP_NS};
 use readiness::Readiness;
 use std::io::{self, Read, Write};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::mpsc::{Receiver, Sender};
 use tun::{HEADER_LEN, Tun};
 use wire::{LinkStatus, RelayConfig, RelayLinkConfig};
@@ -49,6 +49,8 @@ pub enum LaneOrder {
         /// Most bytes of packets, but at least one packet.
         most_bytes: u32,
     },
+    /// Tell which connections it knows.
+    Flows,
 }
 
 /// A question to the data path, with an order where one is given.
@@ -75,6 +77,8 @@ pub struct Snapshot {
     pub links: Vec<LinkStatus>,
     /// Copies, where the request took some.
     pub captured: Option<Taken>,
+    /// Connections, where the request asked for them: near end, far end.
+    pub flows: Option<Vec<(SocketAddrV4, SocketAddrV4)>>,
 }
 
 impl Snapshot {
@@ -211,7 +215,7 @@ impl Router {
 
     fn obey(&mut self, order: Option<(String, LaneOrder)>) -> Result<Snapshot, UnknownLink> {
         let now = now_ns();
-        let mut captured = None;
+        let (mut captured, mut flows) = (None, None);
         self.lanes.iter_mut().for_each(|lane| lane.forget_capture(now));
         if let Some((to, order)) = order {
             let Some(lane) = self.lanes.iter_mut().find(|lane| lane.to() == to) else {
@@ -222,6 +226,7 @@ impl Router {
                 LaneOrder::Change(change) => lane.change(now, change),
                 LaneOrder::Capture { snap_bytes } => lane.capture(now, snap_bytes),
                 LaneOrder::TakeCaptured { most_bytes } => captured = Some(lane.take_captured(now, most_bytes)),
+                LaneOrder::Flows => flows = Some(lane.flows(now)),
             }
         }
         Ok(Snapshot {
@@ -231,6 +236,7 @@ impl Router {
             dropped_no_link: self.dropped_no_link,
             links: self.lanes.iter().map(|lane| lane.status(now)).collect(),
             captured,
+            flows,
         })
     }
 

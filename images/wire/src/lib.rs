@@ -10,6 +10,7 @@ mod half;
 mod path;
 mod probe;
 mod relay;
+mod seen;
 
 pub use conditions::{
     Action, Conditions, DEFAULT_QUEUE_BYTES, DEFAULT_RATE_BITS_PER_S, Jitter, JitterShape, Loss, MILLION, Reorder,
@@ -21,12 +22,13 @@ pub use half::{
 pub use path::{Nodelay, Path, StreamOrder, StreamSettings};
 pub use probe::{
     Beacon, Bulk, Carried, CpuSeen, Failure, FromProbe, Load, Operation, Pace, ProbeAnswer, ProbeOrder, Reply, Sample,
-    StreamRecord, ToProbe, Transport, Written,
+    ToProbe, Transport, Written,
 };
 pub use relay::{
     Captured, CapturedPacket, CutKind, Defect, Fate, FromRelay, LATENESS_BOUNDS_NS, LinkCounters, LinkStatus, Mirror,
     RelayAnswer, RelayConfig, RelayLinkConfig, RelayOrder, RelayStatus, StreamStatus, ToRelay,
 };
+pub use seen::{SocketsSeen, StreamRecord};
 
 /// Order number; unique among all controllers attached at once (drawn at random).
 pub type Id = u64;

@@ -1,6 +1,10 @@
 //! Orders to a probe and its answers; the operations and samples that histories keep.
 
+<<<<<<< HEAD
 use crate::{HalfSeen, HalfWatch, Id};
+=======
+use crate::{Id, SocketsSeen, StreamRecord};
+>>>>>>> 6072f83 (trust: nothing between two datacenters passes the link by)
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -68,6 +72,8 @@ pub enum ProbeOrder {
     },
     /// Processor time of the whole host, as /proc/stat counts it.
     Cpu,
+    /// The kernel's list of connections in the network of the probe's container.
+    Sockets,
     /// Take in what other probes send to [`SINK_PORT`](crate::SINK_PORT), connections and datagrams, and throw it away.
     /// It is ready when it announces [`ProbeAnswer::Watching`].
     Sink {
@@ -405,17 +411,6 @@ pub struct Written {
     pub acknowledged_ns: Option<u64>,
 }
 
-/// A record of a replication stream.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct StreamRecord {
-    /// Its length in the stream.
-    pub bytes: u64,
-    /// The command and its first argument, e.g. a key (none: bytes that are no whole command).
-    pub words: Vec<String>,
-}
-
 /// Reply of a Redis or Valkey server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -477,6 +472,8 @@ pub enum ProbeAnswer {
         /// Those that came in.
         heard: Vec<Beacon>,
     },
+    /// To `Sockets`.
+    Sockets(SocketsSeen),
     /// To `Cpu`.
     Cpu(CpuSeen),
     /// To `Sink` and `Bulk`.

@@ -2,7 +2,7 @@
 
 use crate::{Conditions, Id, Path, Schedule, Step};
 use serde::{Deserialize, Serialize};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4};
 
 /// One line to a relay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,10 +27,12 @@ pub struct FromRelay {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RelayAnswer {
-    /// To every order but `TakeCapture`: the state right after it.
+    /// To every order but `TakeCapture` and `Flows`: the state right after it.
     Status(Box<RelayStatus>),
     /// To `TakeCapture`.
     Captured(Captured),
+    /// To `Flows`: the end in the relay's datacenter, and the other.
+    Flows(Vec<(SocketAddrV4, SocketAddrV4)>),
 }
 
 /// An order to a relay. Links are named by the datacenter they lead *to*: a relay only has outgoing links.
@@ -110,6 +112,12 @@ pub enum RelayOrder {
         to: String,
         /// Most bytes of packets in one answer.
         most_bytes: u32,
+    },
+    /// Which TCP connections the link knows: those of which it saw a packet, but those that are over. It forgets one that was
+    /// silent longest where too many meet (of 4096), until its next packet.
+    Flows {
+        /// Far end of the link.
+        to: String,
     },
     /// Be wrong on purpose, without the state saying so: a negative control, by which the watch on the relays is itself
     /// examined.

@@ -108,6 +108,7 @@ fn perform(world: &mut World, datacenter: &str, order: &ProbeOrder) -> Result<Pr
         ProbeOrder::Sabotage { .. } => Ok(ProbeAnswer::Done),
         ProbeOrder::Beacons { .. } | ProbeOrder::Stop { .. } => unreachable!("they have two answers between them"),
         ProbeOrder::Load(_)
+        | ProbeOrder::Sockets
         | ProbeOrder::Sink { .. }
         | ProbeOrder::Bulk(_)
         | ProbeOrder::Ledger { .. }

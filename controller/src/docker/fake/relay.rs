@@ -106,6 +106,7 @@ impl Relay {
             RelayOrder::StopPlay { to } => self.link(to)?.stop(),
             RelayOrder::Capture { to, snap_bytes } => self.link(to)?.status.capturing = snap_bytes.is_some(),
             RelayOrder::TakeCapture { to, .. } => return self.captured(to, now_ns).map(RelayAnswer::Captured),
+            RelayOrder::Flows { .. } => return Err("tell of connections: this engine is a fake".to_owned()),
             RelayOrder::Sabotage { to, defect } => self.link(to)?.defect = *defect,
         }
         Ok(RelayAnswer::Status(Box::new(self.status(now_ns))))

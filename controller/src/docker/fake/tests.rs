@@ -117,7 +117,7 @@ async fn order(fake: &Fake, relay: &str, order: RelayOrder) -> FromRelay {
 fn status(answer: &FromRelay) -> wire::RelayStatus {
     match answer.result.as_ref().unwrap() {
         RelayAnswer::Status(status) => (**status).clone(),
-        RelayAnswer::Captured(_) => panic!("no status: {answer:?}"),
+        RelayAnswer::Captured(_) | RelayAnswer::Flows(_) => panic!("no status: {answer:?}"),
     }
 }
 

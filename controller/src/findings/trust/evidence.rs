@@ -2,7 +2,7 @@
 
 use super::beacons::Heard;
 use super::seen::{Link, Seen};
-use super::{calibration, cuts, host};
+use super::{calibration, cuts, host, peers};
 use crate::findings::row;
 use crate::stats::Summary;
 
@@ -13,6 +13,7 @@ pub fn lines(seen: &Seen<'_>, heard: &[Heard]) -> Vec<String> {
         watched(seen, heard),
         cuts::told(seen),
         relays(seen),
+        peers::told(seen),
         processor(seen),
     ]
     .into_iter()

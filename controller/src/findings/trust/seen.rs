@@ -3,7 +3,7 @@
 
 use super::course::{Course, Step};
 use crate::findings::row::Rows;
-use crate::history::{Calibrated, HostSeen, ProbeSeen, RelayLost, RelaySeen, Watched, What};
+use crate::history::{Calibrated, FlowsSeen, HostSeen, PeersSeen, ProbeSeen, RelayLost, RelaySeen, Watched, What};
 use std::collections::BTreeMap;
 use wire::{Conditions, LinkCounters, LinkStatus, Path};
 
@@ -16,6 +16,10 @@ pub struct Seen<'a> {
     pub relays: BTreeMap<&'a str, Vec<&'a RelaySeen>>,
     /// Relays that were lost.
     pub lost: Vec<&'a RelayLost>,
+    /// Connections of nodes.
+    pub peers: Vec<&'a PeersSeen>,
+    /// Connections that relays saw.
+    pub flows: Vec<&'a FlowsSeen>,
     /// Probes by themselves.
     pub probes: Vec<&'a ProbeSeen>,
     /// Processor time, in the order of the looks.
@@ -96,6 +100,8 @@ impl<'a> Seen<'a> {
             What::Watched(watched) => self.link(&watched.from, &watched.to).watched = Some(watched),
             What::RelaySeen(relay) => self.relay(relay),
             What::RelayLost(lost) => self.lost.push(lost),
+            What::PeersSeen(peers) => self.peers.push(peers),
+            What::FlowsSeen(flows) => self.flows.push(flows),
             What::ProbeSeen(probe) => self.probes.push(probe),
             What::HostSeen(host) => self.hosts.push(host),
             What::Unwatched { reason, .. } => self.unwatched = Some(reason),

@@ -117,6 +117,9 @@ impl Engine for Shelf {
     async fn create_container(&self, _: &ContainerSpec, _: &BTreeMap<String, String>) -> Result<Object, EngineError> {
         unreachable!("images only")
     }
+    async fn create_lookout(&self, _: &crate::docker::Lookout, _: &str) -> Result<Object, EngineError> {
+        unreachable!("images only")
+    }
     async fn start(&self, _: &str) -> Result<(), EngineError> {
         unreachable!("images only")
     }

@@ -23,7 +23,7 @@ fn take(relay: &mut Relay) -> Result<Captured, String> {
     })?;
     match answer {
         RelayAnswer::Captured(captured) => Ok(captured),
-        RelayAnswer::Status(status) => panic!("a state instead of copies: {status:?}"),
+        RelayAnswer::Status(_) | RelayAnswer::Flows(_) => panic!("no copies: {answer:?}"),
     }
 }
 

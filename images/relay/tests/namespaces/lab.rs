@@ -256,7 +256,7 @@ impl Relay {
     pub fn obey(&mut self, order: RelayOrder) -> RelayStatus {
         match self.ask(order).expect("the order is carried out") {
             RelayAnswer::Status(status) => *status,
-            RelayAnswer::Captured(_) => panic!("no status"),
+            RelayAnswer::Captured(_) | RelayAnswer::Flows(_) => panic!("no status"),
         }
     }
 
