@@ -2,17 +2,12 @@
 //!
 //! One event is one JSON line. Events are only ever added; a newer version may add kinds and optional fields.
 
-<<<<<<< HEAD
 mod halves;
-mod watch;
-
-pub use halves::{ClusterPlaced, HalfWatched, Kept, KeyAsked, KeysAsked, NodePlaced, Parting, RangePlaced};
-=======
 mod peers;
 mod watch;
 
+pub use halves::{ClusterPlaced, HalfWatched, Kept, KeyAsked, KeysAsked, NodePlaced, Parting, RangePlaced};
 pub use peers::{Connection, FlowsSeen, PeerSource, PeersSeen};
->>>>>>> 6072f83 (trust: nothing between two datacenters passes the link by)
 pub use watch::{Beacon, BeaconTimes, Calibrated, HostSeen, ProbeSeen, RelayLost, RelaySeen, Watched};
 
 use schemars::JsonSchema;

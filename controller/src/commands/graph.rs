@@ -35,6 +35,8 @@ pub(super) async fn run(global: &Global, args: Graph) -> Result<ExitCode, Comman
     let seen = PsDocument {
         lab: lab.name().to_string(),
         nodes: rows(&lab, &found, &nodes, &links),
+        // The picture draws nodes; who follows whom is in their rows.
+        clusters: Vec::new(),
         links: links.iter().map(LinkRow::from).collect(),
     };
     put(global, &args, &of_lab(&seen, &order))?;

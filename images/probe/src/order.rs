@@ -50,15 +50,12 @@ pub enum OrderError {
     /// The host could not be looked at.
     #[error(transparent)]
     Host(#[from] HostError),
-<<<<<<< HEAD
     /// A half of a cluster could not be watched.
     #[error("watch a half: {0}")]
     Half(#[from] HalfError),
-=======
     /// The kernel's lists could not be read.
     #[error(transparent)]
     Sockets(#[from] SocketsError),
->>>>>>> 6072f83 (trust: nothing between two datacenters passes the link by)
     /// Nothing to end.
     #[error("stop order {0}: it is not under way")]
     NotUnderWay(Id),

@@ -1,10 +1,6 @@
 //! Orders to a probe and its answers; the operations and samples that histories keep.
 
-<<<<<<< HEAD
-use crate::{HalfSeen, HalfWatch, Id};
-=======
-use crate::{Id, SocketsSeen, StreamRecord};
->>>>>>> 6072f83 (trust: nothing between two datacenters passes the link by)
+use crate::{HalfSeen, HalfWatch, Id, SocketsSeen, StreamRecord};
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
