@@ -1,3 +1,5 @@
+//! Both halves of a parted cluster, judged from made-up histories.
+
 use crate::claim::Verdict;
 use crate::findings::BlockFindings;
 use crate::findings::synthetic::{Play, Story};

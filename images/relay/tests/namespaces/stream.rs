@@ -220,7 +220,7 @@ fn k_messages_in_a_row_pay_one_delay_pipelined_and_k_serialising() {
         };
         let (mut near, mut far) = connected(&lab);
         let shortest =
-            |near: &mut TcpStream, far: &mut TcpStream, count| (0..5).map(|_| row_of(near, far, count)).min().unwrap();
+            |near: &mut TcpStream, far: &mut TcpStream, count| (0..12).map(|_| row_of(near, far, count)).min().unwrap();
         let (one, five) = (shortest(&mut near, &mut far, 1), shortest(&mut near, &mut far, 5));
         assert!(
             one >= Duration::from_nanos(delay) && one < Duration::from_nanos(2 * delay),

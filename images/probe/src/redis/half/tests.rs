@@ -1,3 +1,5 @@
+//! The watch of a half against scripted servers.
+
 use super::super::fake::{Act, bulk, ok, serve};
 use super::*;
 use std::collections::BTreeMap;
