@@ -9,11 +9,14 @@ mod cast;
 mod far_cache;
 mod fit;
 mod flights;
+mod formed;
 mod found;
+mod halves;
 mod lost_writes;
 mod nodelay;
 mod offset_gap;
 mod price_of_wait;
+mod reads_when_down;
 mod scene;
 mod serialising;
 mod visibility_lag;
@@ -29,6 +32,7 @@ use crate::history::{BlockNumber, LabAfter, What};
 use crate::lab::{Lab, LabError};
 use crate::plan::Plan;
 use crate::stop::{Signal, Stop};
+use formed::Formed;
 use found::AsFound;
 use scene::{Scene, Watch};
 use std::time::{Duration, Instant};
@@ -43,9 +47,17 @@ pub enum Block {
     LostWrites,
     /// 3: what does WAIT 1 cost?
     PriceOfWait,
+    /// 4: which half of a cluster answers after a cut, with all masters in one datacenter?
+    LayoutA,
+    /// 5: and with a master in the other, its replica beside it?
+    LayoutB,
+    /// 6: and with that replica in the first?
+    LayoutC,
     /// 7: is a cache in the other datacenter faster than the database at home?
     FarCache,
-    /// 9: what measures the window of loss?
+    /// 8: who decides about reads when the cluster is down?
+    ReadsWhenDown,
+    /// 10: how does the price the window of loss?
     OffsetGap,
     /// 10: how does the price of WAIT grow with distance?
     WaitAndDistance,
@@ -188,11 +200,15 @@ pub enum BlockError {
 
 impl Block {
     /// All that exist, in the order of their numbers.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 14] = [
         Self::VisibilityLag,
         Self::LostWrites,
         Self::PriceOfWait,
+        Self::LayoutA,
+        Self::LayoutB,
+        Self::LayoutC,
         Self::FarCache,
+        Self::ReadsWhenDown,
         Self::OffsetGap,
         Self::WaitAndDistance,
         Self::Nodelay,
@@ -208,7 +224,11 @@ impl Block {
             Self::VisibilityLag => 1,
             Self::LostWrites => 2,
             Self::PriceOfWait => 3,
+            Self::LayoutA => 4,
+            Self::LayoutB => 5,
+            Self::LayoutC => 6,
             Self::FarCache => 7,
+            Self::ReadsWhenDown => 8,
             Self::OffsetGap => 9,
             Self::WaitAndDistance => 10,
             Self::Nodelay => 11,
@@ -237,7 +257,9 @@ impl Block {
             Self::VisibilityLag => visibility_lag::method(),
             Self::LostWrites => lost_writes::method(),
             Self::PriceOfWait => price_of_wait::method(),
+            Self::LayoutA | Self::LayoutB | Self::LayoutC => halves::method(self),
             Self::FarCache => far_cache::method(),
+            Self::ReadsWhenDown => reads_when_down::method(),
             Self::OffsetGap => offset_gap::method(),
             Self::WaitAndDistance => wait_and_distance::method(),
             Self::Nodelay => nodelay::method(),
@@ -247,7 +269,7 @@ impl Block {
         }
     }
 
-    /// Every key that it writes.
+    /// Every key that it writes, where all are known before.
     fn keys(self) -> Vec<String> {
         match self {
             Self::VisibilityLag => visibility_lag::keys(),
@@ -257,7 +279,8 @@ impl Block {
             Self::OffsetGap => offset_gap::keys(),
             Self::WaitAndDistance | Self::Nodelay | Self::Serialising => waits::keys(),
             Self::Flights => flights::keys(),
-            Self::Calibration => Vec::new(),
+            // What parts a cluster looks for its keys by their prefix.
+            Self::LayoutA | Self::LayoutB | Self::LayoutC | Self::ReadsWhenDown | Self::Calibration => Vec::new(),
         }
     }
 
@@ -275,6 +298,9 @@ impl Block {
             | Self::Flights
             | Self::Serialising
             | Self::Calibration => TWO_DC,
+            Self::LayoutA => CLUSTER_A,
+            Self::LayoutB | Self::ReadsWhenDown => CLUSTER_B,
+            Self::LayoutC => CLUSTER_C,
         }
     }
 
@@ -283,6 +309,9 @@ impl Block {
     /// # Errors
     /// Why the block does not apply to this plan.
     pub fn applies(self, plan: &Plan) -> Result<Cast, String> {
+        if let Some(layout) = self.layout() {
+            return Cast::halves(plan, Some(layout));
+        }
         let needs = match self {
             Self::VisibilityLag | Self::PriceOfWait => Needs {
                 near: true,
@@ -297,6 +326,7 @@ impl Block {
                 near: false,
                 database: false,
             },
+            Self::LayoutA | Self::LayoutB | Self::LayoutC | Self::ReadsWhenDown => unreachable!("they have a layout"),
             Self::FarCache | Self::Flights => Needs {
                 near: false,
                 database: true,
@@ -304,6 +334,25 @@ impl Block {
         };
         Cast::fill(plan, needs)
     }
+
+    /// How the cluster of a block is placed (`None`: it is about no cluster).
+    fn layout(self) -> Option<Layout> {
+        match self {
+            Self::LayoutA => Some(Layout::A),
+            Self::LayoutB | Self::ReadsWhenDown => Some(Layout::B),
+            Self::LayoutC => Some(Layout::C),
+            _ => None,
+        }
+    }
+}
+
+/// The lab as a block found it.
+#[derive(Debug)]
+enum Found {
+    /// A primary with its replicas.
+    Set(AsFound),
+    /// A cluster.
+    Cluster(Formed),
 }
 
 /// How a block ended.
@@ -403,11 +452,14 @@ async fn perform(block: Block, scene: &mut Scene<'_>, stop: &Stop) -> Ended {
 }
 
 /// Looks at the lab. Nothing is changed, and the keys of the block must be nobody's: they are removed afterwards.
-async fn begin(block: Block, scene: &Scene<'_>) -> Result<AsFound, BlockError> {
+async fn begin(block: Block, scene: &Scene<'_>) -> Result<Found, BlockError> {
+    if block.layout().is_some() {
+        return Ok(Found::Cluster(Formed::look(scene).await?));
+    }
     let found = AsFound::look(scene).await?;
     let primary = &scene.cast.primary;
     match scene.existing_keys(primary, &block.keys()).await? {
-        0 => Ok(found),
+        0 => Ok(Found::Set(found)),
         count => Err(BlockError::Occupied {
             count,
             server: primary.shown(),
@@ -415,7 +467,11 @@ async fn begin(block: Block, scene: &Scene<'_>) -> Result<AsFound, BlockError> {
     }
 }
 
-async fn put_back(block: Block, scene: &mut Scene<'_>, found: &AsFound) -> Result<(), BlockError> {
+async fn put_back(block: Block, scene: &mut Scene<'_>, found: &Found) -> Result<(), BlockError> {
+    let found = match found {
+        Found::Cluster(formed) => return formed.put_back(scene).await,
+        Found::Set(found) => found,
+    };
     found.put_topology_back(scene).await?;
     // What was broken off goes on writing in its probe; with the link as it was it soon ends.
     scene.idle().await?;
@@ -432,12 +488,7 @@ async fn put_back(block: Block, scene: &mut Scene<'_>, found: &AsFound) -> Resul
 
 /// The block's steps between calibration and the last look. The watch is handed out, since it must be ended even where this
 /// is broken off.
-async fn body(
-    block: Block,
-    scene: &mut Scene<'_>,
-    found: &AsFound,
-    watch: &mut Option<Watch>,
-) -> Result<(), BlockError> {
+async fn body(block: Block, scene: &mut Scene<'_>, found: &Found, watch: &mut Option<Watch>) -> Result<(), BlockError> {
     let links = scene.links().await?;
     scene.link_changed(&links)?;
     scene.calibrate(&links).await?;
@@ -452,7 +503,11 @@ async fn body(
     scene.link_seen("end", links)
 }
 
-async fn measure(block: Block, scene: &mut Scene<'_>, found: &AsFound) -> Result<(), BlockError> {
+async fn measure(block: Block, scene: &mut Scene<'_>, found: &Found) -> Result<(), BlockError> {
+    let found = match found {
+        Found::Cluster(formed) => return measure_cluster(block, scene, formed).await,
+        Found::Set(found) => found,
+    };
     if found.path != Path::Tun {
         // What stream mode makes of a connection is the question of blocks 11, 13 and 14, which choose their own way.
         let replicas = scene.cast.replicas();
@@ -469,6 +524,19 @@ async fn measure(block: Block, scene: &mut Scene<'_>, found: &AsFound) -> Result
         Block::Flights => flights::measure(scene).await,
         Block::Serialising => serialising::measure(scene).await,
         Block::Calibration => calibration::measure(scene).await,
+        Block::LayoutA | Block::LayoutB | Block::LayoutC | Block::ReadsWhenDown => {
+            unreachable!("they were found as a cluster")
+        }
+    }
+}
+
+async fn measure_cluster(block: Block, scene: &mut Scene<'_>, formed: &Formed) -> Result<(), BlockError> {
+    if formed.path != Path::Tun {
+        scene.set_path(Path::Tun).await?;
+    }
+    match block {
+        Block::ReadsWhenDown => reads_when_down::measure(scene, formed).await,
+        _ => halves::measure(block, scene, formed).await,
     }
 }
 

@@ -8,8 +8,8 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 use tokio::time::Instant;
 use wire::{
-    Beacon, Bulk, Carried, CpuSeen, Failure, FromProbe, Id, Load, Operation, ProbeAnswer, ProbeOrder, Reply, Sample,
-    ToProbe, Transport,
+    Beacon, Bulk, Carried, CpuSeen, Failure, FromProbe, HalfSeen, HalfWatch, Id, Load, Operation, ProbeAnswer,
+    ProbeOrder, Reply, Sample, ToProbe, Transport,
 };
 
 /// What is allowed on top of the time that the probe itself was given, for the way and a busy host.
@@ -30,6 +30,15 @@ pub struct Watching {
 /// Beacons that a probe sends and listens for. Dropped, it tells the probe to end them; one that cannot be told ends them
 /// by itself after a quarter of an hour.
 pub struct Beaconing {
+    client: ProbeClient,
+    id: Id,
+    pending: Pending,
+    told: bool,
+}
+
+/// A half of a cluster that a probe watches. Dropped, it tells the probe to end; one that cannot be told ends by itself after
+/// the time that it was given.
+pub struct HalfWatching {
     client: ProbeClient,
     id: Id,
     pending: Pending,
@@ -209,6 +218,38 @@ impl ProbeClient {
         })
     }
 
+    /// Begins to watch a half of a cluster; returns once the probe asks all of its nodes.
+    ///
+    /// # Errors
+    /// What the probe has against it, or no announcement within `limit`.
+    pub async fn half(&self, order: HalfWatch, limit: Duration) -> Result<HalfWatching, ChannelError> {
+        let pending = self.send(&ProbeOrder::Half(order), Instant::now() + limit).await?;
+        // From here on a failure tells the probe to end it.
+        let mut watching = HalfWatching {
+            client: self.clone(),
+            id: pending.id(),
+            pending,
+            told: false,
+        };
+        match answer(&mut watching.pending, Instant::now() + limit).await? {
+            ProbeAnswer::Watching => Ok(watching),
+            other => Err(strange(&watching.pending, &other)),
+        }
+    }
+
+    /// Now, by the probe's clock, which it shares with every container of its engine.
+    ///
+    /// # Errors
+    /// What went wrong in the probe.
+    pub async fn now_ns(&self) -> Result<u64, ChannelError> {
+        let deadline = Instant::now() + MARGIN;
+        let mut pending = self.send(&ProbeOrder::Hello, deadline).await?;
+        match answer(&mut pending, deadline).await? {
+            ProbeAnswer::Hello { now_ns, .. } => Ok(now_ns),
+            other => Err(strange(&pending, &other)),
+        }
+    }
+
     /// How late the probe's host wakes a process: `count` sleeps, each a sample from its start to its end.
     ///
     /// # Errors
@@ -274,6 +315,35 @@ impl Beaconing {
 }
 
 impl Drop for Beaconing {
+    fn drop(&mut self) {
+        if !self.told {
+            let (_, line) = line(&ProbeOrder::Stop { order: self.id });
+            self.client.channel.tell(line);
+        }
+    }
+}
+
+impl HalfWatching {
+    /// Ends the watch and waits no longer than `limit` for what it saw.
+    ///
+    /// # Errors
+    /// What went wrong in the probe, or no answer within `limit`.
+    pub async fn stop(mut self, limit: Duration) -> Result<HalfSeen, ChannelError> {
+        let deadline = Instant::now() + limit;
+        let order = ProbeOrder::Stop { order: self.id };
+        let mut told = self.client.send(&order, deadline).await?;
+        self.told = true;
+        let given = answer(&mut self.pending, deadline).await?;
+        // It may have ended by itself before: then this is refused, and what counts is there all the same.
+        let _ended = told.next(deadline).await?;
+        match given {
+            ProbeAnswer::Half(seen) => Ok(seen),
+            other => Err(strange(&self.pending, &other)),
+        }
+    }
+}
+
+impl Drop for HalfWatching {
     fn drop(&mut self) {
         if !self.told {
             let (_, line) = line(&ProbeOrder::Stop { order: self.id });

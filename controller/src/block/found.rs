@@ -188,7 +188,7 @@ impl AsFound {
 }
 
 /// Why nothing passes a link, if so.
-fn closed(link: &LinkSeen) -> Option<&'static str> {
+pub(super) fn closed(link: &LinkSeen) -> Option<&'static str> {
     match (link.status.cut.is_some(), link.status.frozen) {
         (true, _) => Some("cut"),
         (_, true) => Some("frozen"),

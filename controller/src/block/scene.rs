@@ -4,6 +4,7 @@
 //! seen instead.
 
 mod calibrate;
+mod cluster;
 mod ledger;
 mod link;
 mod path;
@@ -19,12 +20,12 @@ pub use watch::Watch;
 use super::cast::Cast;
 use super::{BlockError, Cutting, Recorder};
 use crate::findings::row;
-use crate::history::{BlockNumber, Series, What};
+use crate::history::{BlockNumber, ClusterPlaced, HalfWatched, Kept, KeysAsked, Series, What};
 use crate::lab::Lab;
 use crate::names::DatacenterName;
 use crate::probe::Samples;
 use std::time::{Duration, Instant};
-use wire::{Load, Pace, ProbeOrder};
+use wire::{HalfSeen, Load, Pace, ProbeOrder};
 
 /// Limit of one reply of a server, far above what any link here makes of it.
 pub const REPLY: Duration = Duration::from_secs(5);
@@ -144,6 +145,41 @@ impl<'a> Scene<'a> {
             first_byte,
             records,
         })
+    }
+
+    /// Number of the block.
+    pub fn block_number(&self) -> BlockNumber {
+        self.block
+    }
+
+    /// Records how a cluster is placed.
+    pub fn cluster_placed(&mut self, placed: ClusterPlaced) -> Result<(), BlockError> {
+        self.write(What::ClusterPlaced(Box::new(placed)))
+    }
+
+    /// Records what a probe saw of its half.
+    pub fn half_watched(&mut self, row: &str, datacenter: &DatacenterName, seen: HalfSeen) -> Result<(), BlockError> {
+        self.write(What::HalfWatched(Box::new(HalfWatched {
+            block: self.block,
+            row: row.to_owned(),
+            datacenter: datacenter.to_string(),
+            seen,
+        })))
+    }
+
+    /// Records which writes were found afterwards.
+    pub fn kept(&mut self, kept: Kept) -> Result<(), BlockError> {
+        self.write(What::Kept(Box::new(kept)))
+    }
+
+    /// Records what a node answered to keys.
+    pub fn keys_asked(&mut self, asked: KeysAsked) -> Result<(), BlockError> {
+        self.write(What::KeysAsked(Box::new(asked)))
+    }
+
+    /// CLOCK_MONOTONIC of the engine of `home`.
+    pub async fn now_ns(&self) -> Result<u64, BlockError> {
+        Ok(self.lab.probe(&self.cast.home).now_ns().await?)
     }
 
     fn write(&mut self, what: What) -> Result<(), BlockError> {
