@@ -4,6 +4,7 @@
 //! A block leaves the lab as it found it, checked, or says that it consumed it. That holds when it fails or is stopped too:
 //! links are healed, delays and settings put back, replicas attached again. One file per block below.
 
+mod built_in;
 mod calibration;
 mod cast;
 mod far_cache;
@@ -23,6 +24,7 @@ mod visibility_lag;
 mod wait_and_distance;
 mod waits;
 
+pub use built_in::{BuiltIn, CLUSTER_A, CLUSTER_B, CLUSTER_C, TWO_DC};
 pub use cast::{Cast, ClusterCast, Layout, Member, Needs, Part};
 pub use fit::LinkFound;
 
@@ -70,39 +72,6 @@ pub enum Block {
     /// 14: is the link as long as it was asked to be?
     Calibration,
 }
-
-/// A topology that comes with the program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BuiltIn {
-    /// Name of its file.
-    pub file: &'static str,
-    /// Its text.
-    pub text: &'static str,
-}
-
-/// Two datacenters, a primary with a near and a far replica, a database beside the far one.
-pub const TWO_DC: BuiltIn = BuiltIn {
-    file: "topologies/two-dc.yaml",
-    text: include_str!("../../topologies/two-dc.yaml"),
-};
-
-/// A cluster of six over two datacenters, all masters in the first one.
-pub const CLUSTER_A: BuiltIn = BuiltIn {
-    file: "topologies/cluster-a.yaml",
-    text: include_str!("../../topologies/cluster-a.yaml"),
-};
-
-/// The same, three nodes each; the replica of the second one's master is beside it.
-pub const CLUSTER_B: BuiltIn = BuiltIn {
-    file: "topologies/cluster-b.yaml",
-    text: include_str!("../../topologies/cluster-b.yaml"),
-};
-
-/// The same with that replica in the first one.
-pub const CLUSTER_C: BuiltIn = BuiltIn {
-    file: "topologies/cluster-c.yaml",
-    text: include_str!("../../topologies/cluster-c.yaml"),
-};
 
 /// How a block that cuts the link does it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -505,7 +474,7 @@ async fn body(block: Block, scene: &mut Scene<'_>, found: &Found, watch: &mut Op
 
 async fn measure(block: Block, scene: &mut Scene<'_>, found: &Found) -> Result<(), BlockError> {
     let found = match found {
-        Found::Cluster(formed) => return measure_cluster(block, scene, formed).await,
+        Found::Cluster(formed) => return formed::measure(block, scene, formed).await,
         Found::Set(found) => found,
     };
     if found.path != Path::Tun {
@@ -527,16 +496,6 @@ async fn measure(block: Block, scene: &mut Scene<'_>, found: &Found) -> Result<(
         Block::LayoutA | Block::LayoutB | Block::LayoutC | Block::ReadsWhenDown => {
             unreachable!("they were found as a cluster")
         }
-    }
-}
-
-async fn measure_cluster(block: Block, scene: &mut Scene<'_>, formed: &Formed) -> Result<(), BlockError> {
-    if formed.path != Path::Tun {
-        scene.set_path(Path::Tun).await?;
-    }
-    match block {
-        Block::ReadsWhenDown => reads_when_down::measure(scene, formed).await,
-        _ => halves::measure(block, scene, formed).await,
     }
 }
 

@@ -1,9 +1,8 @@
 //! A cluster as a block found it, and putting it back: link, settings, every node in its place. Keys are the user's own but for
 //! those of the block, which must be gone.
 
-use super::halves;
 use super::scene::{SETTLE, Scene};
-use super::{BlockError, Member};
+use super::{Block, BlockError, Member, halves, reads_when_down};
 use crate::lab::LinkSeen;
 use wire::Path;
 
@@ -28,6 +27,17 @@ pub struct Formed {
     delays_ns: [u64; 2],
     /// Per node the settings that are touched.
     settings: Vec<Vec<(&'static str, String)>>,
+}
+
+/// The steps of a block on a cluster.
+pub async fn measure(block: Block, scene: &mut Scene<'_>, formed: &Formed) -> Result<(), BlockError> {
+    if formed.path != Path::Tun {
+        scene.set_path(Path::Tun).await?;
+    }
+    match block {
+        Block::ReadsWhenDown => reads_when_down::measure(scene, formed).await,
+        _ => halves::measure(block, scene, formed).await,
+    }
 }
 
 impl Formed {
