@@ -3,7 +3,7 @@
 
 use super::{REPLY, Scene};
 use crate::block::{BlockError, ClusterCast, Member, Part};
-use crate::cluster::{ClusterInfo, Health, MemberLine, members, misplaced};
+use crate::cluster::{ClusterState, Health, MemberLine, members, misplaced};
 use crate::replication::{Replication, text_of};
 use futures_util::future::try_join_all;
 use std::net::Ipv4Addr;
@@ -21,7 +21,7 @@ const FAILOVER: Duration = Duration::from_secs(6);
 #[derive(Debug, Clone)]
 pub struct View {
     /// CLUSTER INFO.
-    pub cluster: ClusterInfo,
+    pub cluster: ClusterState,
     /// CLUSTER NODES.
     pub members: Vec<MemberLine>,
     /// INFO replication.
@@ -77,7 +77,7 @@ impl Scene<'_> {
             reply: format!("failed to {error}"),
         };
         Ok(View {
-            cluster: ClusterInfo::parse(&texts[0]).map_err(unreadable)?,
+            cluster: ClusterState::parse(&texts[0]).map_err(unreadable)?,
             members: members(&texts[1]).map_err(unreadable)?,
             replication: Replication::parse(&texts[2]),
         })
