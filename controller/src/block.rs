@@ -34,7 +34,7 @@ use crate::history::{BlockNumber, LabAfter, What};
 use crate::lab::{Lab, LabError};
 use crate::plan::Plan;
 use crate::stop::{Signal, Stop};
-use formed::Formed;
+use formed::{Formed, Found};
 use found::AsFound;
 use scene::{Scene, Watch};
 use std::time::{Duration, Instant};
@@ -313,15 +313,6 @@ impl Block {
             _ => None,
         }
     }
-}
-
-/// The lab as a block found it.
-#[derive(Debug)]
-enum Found {
-    /// A primary with its replicas.
-    Set(AsFound),
-    /// A cluster.
-    Cluster(Formed),
 }
 
 /// How a block ended.

@@ -1,6 +1,7 @@
 //! A cluster as a block found it, and putting it back: link, settings, every node in its place. Keys are the user's own but for
 //! those of the block, which must be gone.
 
+use super::found::AsFound;
 use super::scene::{SETTLE, Scene};
 use super::{Block, BlockError, Member, halves, reads_when_down};
 use crate::lab::LinkSeen;
@@ -27,6 +28,15 @@ pub struct Formed {
     delays_ns: [u64; 2],
     /// Per node the settings that are touched.
     settings: Vec<Vec<(&'static str, String)>>,
+}
+
+/// The lab as a block found it.
+#[derive(Debug)]
+pub enum Found {
+    /// A primary with its replicas.
+    Set(AsFound),
+    /// A cluster.
+    Cluster(Formed),
 }
 
 /// The steps of a block on a cluster.
