@@ -137,6 +137,6 @@ mod tests {
     fn an_unknown_block_is_a_matter_of_the_command_line_and_names_the_known_ones() {
         let error = chosen(&[1, 99]).unwrap_err();
         assert_eq!(error.code, ExitCode::Usage);
-        assert!(error.text.starts_with("find block 99: there are 1, 2, 3, 7, "));
+        assert!(error.text.starts_with("find block 99: there are 1, 2, 3, 4, 5, 6, 7, "));
     }
 }
