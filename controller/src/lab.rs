@@ -14,6 +14,7 @@ mod peers;
 mod raise;
 mod ready;
 mod seen;
+mod sentinels;
 
 pub use engines::Engines;
 pub use fault::{Fault, FaultError, Target, hold, inflict};
@@ -148,7 +149,7 @@ impl Lab {
 /// Where a server listens.
 #[must_use]
 pub fn target(node: &PlannedNode) -> SocketAddrV4 {
-    SocketAddrV4::new(node.address, node.engine.port())
+    SocketAddrV4::new(node.address, node.port())
 }
 
 /// What went wrong with a lab.

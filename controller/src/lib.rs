@@ -20,6 +20,7 @@ pub mod plan;
 pub mod release;
 pub mod replication;
 pub mod report;
+pub mod sentinel;
 pub mod stats;
 pub mod topology;
 

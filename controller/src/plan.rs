@@ -3,7 +3,6 @@
 //! A plan names images; it does not know how they come to be. Nothing outside `names` invents a Docker name.
 
 use crate::address::{self, AddressError, Layout, Wanted};
-use crate::cluster::{BUS_OFFSET, Seat};
 use crate::names::{
     ClusterName, DatacenterName, Kind, LABEL_DATACENTER, LABEL_KIND, LABEL_LAB, LABEL_NODE, LABEL_OWNER, LABEL_PLAN,
     LABEL_RUN, LABEL_TOPOLOGY, LabName, NodeName, OWNER, probe_host, state_volume,
@@ -21,6 +20,7 @@ use wire::{Conditions, Path, RelayConfig, Schedule};
 pub const AWAKE_DEVICE: &str = "/dev/cpu_dma_latency";
 
 mod changes;
+mod members;
 mod networks;
 mod routers;
 mod servers;
@@ -223,44 +223,6 @@ impl Plan {
         self.datacenters.first().map(|datacenter| datacenter.relay_config.path)
     }
 
-    /// Its clusters, in the order of the topology.
-    #[must_use]
-    pub fn clusters(&self) -> Vec<&ClusterName> {
-        let mut clusters: Vec<&ClusterName> = Vec::new();
-        for cluster in self.nodes.iter().filter_map(PlannedNode::cluster_name) {
-            if !clusters.contains(&cluster) {
-                clusters.push(cluster);
-            }
-        }
-        clusters
-    }
-
-    /// Nodes of a cluster, in the order of the topology.
-    pub fn members<'p>(&'p self, cluster: &'p ClusterName) -> impl Iterator<Item = &'p PlannedNode> {
-        self.nodes
-            .iter()
-            .filter(move |node| node.cluster_name() == Some(cluster))
-    }
-
-    /// Where the nodes of a cluster should sit.
-    #[must_use]
-    pub fn seats(&self, cluster: &ClusterName) -> Vec<Seat> {
-        let seat = |node: &PlannedNode| Seat {
-            node: node.name.to_string(),
-            address: node.address,
-            slots: node
-                .cluster
-                .as_ref()
-                .map(|place| place.slots.clone())
-                .unwrap_or_default(),
-            master: match &node.role {
-                Role::ReplicaOf(master) => Some(master.to_string()),
-                _ => None,
-            },
-        };
-        self.members(cluster).map(seat).collect()
-    }
-
     /// The plan that a relay's label holds.
     ///
     /// # Errors
@@ -392,21 +354,6 @@ pub struct PlannedNode {
     pub version: Option<String>,
 }
 
-impl PlannedNode {
-    /// TCP ports on which it listens: that of clients, and that of the cluster bus.
-    pub fn ports(&self) -> impl Iterator<Item = u16> {
-        let port = self.engine.port();
-        let bus = self.cluster.as_ref().map(|_| port + BUS_OFFSET);
-        std::iter::once(port).chain(bus)
-    }
-
-    /// The cluster that it is in.
-    #[must_use]
-    pub fn cluster_name(&self) -> Option<&ClusterName> {
-        self.cluster.as_ref().map(|place| &place.name)
-    }
-}
-
 /// A directed link, planned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PlannedLink {
@@ -482,6 +429,9 @@ pub struct ContainerSpec {
     pub volumes: BTreeMap<String, String>,
     /// Path -> tmpfs options.
     pub tmpfs: BTreeMap<String, String>,
+    /// Path in a volume -> text of a file of the container's user that is there before the first start.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, String>,
     /// Bytes.
     pub memory_bytes: u64,
     /// Most processes and threads.

@@ -22,6 +22,7 @@ mod mode;
 mod nodes;
 mod problem;
 mod read;
+mod sentinels;
 mod settings;
 mod tree;
 
@@ -196,6 +197,8 @@ pub enum Role {
     ReplicaOf(NodeName),
     /// A database of its own.
     Postgres,
+    /// Watches a primary and decides with others about its failover.
+    SentinelOf(NodeName),
 }
 
 /// A place in a cluster. Whom a replica copies is its [`Role`].

@@ -33,7 +33,11 @@ fn node(name: &str) -> NodeName {
 }
 
 async fn raise(layout: &str) -> Lab {
-    let file = format!("../topologies/cluster-{layout}.yaml");
+    raise_topology(&format!("cluster-{layout}")).await
+}
+
+async fn raise_topology(topology: &str) -> Lab {
+    let file = format!("../topologies/{topology}.yaml");
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
     let source = source::read(&file, Format::Text, Color::Never).unwrap();
     let release = std::env::var("TESTBED_RELEASE").into_iter().collect();
@@ -42,7 +46,7 @@ async fn raise(layout: &str) -> Lab {
     let ground = Ground::prepare(docker, source, releases, &Progress::silent())
         .await
         .unwrap();
-    let name = LabName::new(&format!("test-cluster-{layout}-{}", std::process::id())).unwrap();
+    let name = LabName::new(&format!("test-{topology}-{}", std::process::id())).unwrap();
     let raised = ground
         .raise(&name, None, &Progress::silent(), &Stop::never(), READY)
         .await;
@@ -189,5 +193,29 @@ async fn the_bus_crosses_the_relays_and_a_cut_parts_the_cluster() {
     let seats = lab.plan.seats(&ClusterName::new("cache").unwrap());
     let wrong = misplaced(&view(&nodes, "node-1").unwrap().members, &seats).unwrap();
     assert!(wrong.contains("`node-3` is a replica"), "{wrong}");
+    lower(lab).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a Docker engine"]
+async fn sentinels_over_three_datacenters_fail_over_when_one_is_cut_off() {
+    let lab = raise_topology("sentinel").await;
+    let (dc1, dc2, dc3) = (dc("dc1"), dc("dc2"), dc("dc3"));
+    for other in [&dc2, &dc3] {
+        lab.cut_both(&dc1, other, CutKind::Drop).await.unwrap();
+    }
+    let promoted = |nodes: &[NodeSeen]| {
+        let role = |name: &str| {
+            let seen = nodes.iter().find(|seen| seen.node == node(name))?;
+            Some(seen.state.as_ref().ok()?.replication.as_ref()?.role.clone())
+        };
+        let masters = ["replica-2", "replica-3"].map(|name| role(name).as_deref() == Some("master"));
+        masters.contains(&true) && role("primary").as_deref() == Some("master")
+    };
+    // Both: the two datacenters that agree have promoted, and the one that is cut off has heard nothing of it.
+    until(&lab, "one of the two replicas is promoted", promoted).await;
+    for other in [&dc2, &dc3] {
+        lab.heal_both(&dc1, other).await.unwrap();
+    }
     lower(lab).await;
 }

@@ -234,7 +234,12 @@ fn every_topology_is_valid_and_can_be_planned_without_an_engine() {
 #[test]
 fn the_plans_are_the_committed_ones() {
     let root = controller().join("..");
-    let named = ["topologies/two-dc.yaml", "topologies/cluster-c.yaml"].map(Path::new);
+    let named = [
+        "topologies/two-dc.yaml",
+        "topologies/cluster-c.yaml",
+        "topologies/sentinel.yaml",
+    ]
+    .map(Path::new);
     let good = yaml_files(&golden("good"));
     let files = good.iter().map(PathBuf::as_path).chain(named);
     all_right(files.flat_map(|path| {

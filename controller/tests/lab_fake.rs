@@ -30,7 +30,13 @@ fn plan_of(lab: &str, taken: &[ipnet::Ipv4Net]) -> Plan {
 
 /// The same with a changed topology.
 fn plan_where(lab: &str, taken: &[ipnet::Ipv4Net], change: impl FnOnce(&mut Topology)) -> Plan {
-    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../topologies/two-dc.yaml");
+    plan_from("two-dc", lab, taken, change)
+}
+
+/// A plan of a topology that comes along.
+fn plan_from(topology: &str, lab: &str, taken: &[ipnet::Ipv4Net], change: impl FnOnce(&mut Topology)) -> Plan {
+    let file = format!("../topologies/{topology}.yaml");
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
     let mut source = source::read(&file, Format::Text, Color::Never).unwrap();
     change(&mut source.topology);
     let images = Images {
@@ -376,4 +382,59 @@ async fn a_sweep_removes_what_carries_its_labels_and_nothing_else() {
     let kinds: BTreeMap<String, String> =
         BTreeMap::from([(testbed::names::LABEL_KIND.to_owned(), Kind::Wan.as_str().to_owned())]);
     assert_eq!(fake.list(&kinds).await.unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_is_formed_and_everybody_sits_in_their_place() {
+    for layout in ["cluster-a", "cluster-b", "cluster-c"] {
+        let fake = Fake::new();
+        let lab = raised(&fake, plan_from(layout, "one", &[], |_| {})).await;
+        for seen in lab.look().await {
+            let state = seen.state.unwrap();
+            let view = state.cluster.unwrap().unwrap();
+            let cluster = lab.plan.clusters()[0];
+            assert_eq!(
+                testbed::cluster::misplaced(&view.members, &lab.plan.seats(cluster)),
+                None
+            );
+        }
+        lab.lower().await.unwrap();
+        assert_eq!(names(&fake), [""; 0]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_is_not_as_its_file_says_is_no_lab() {
+    let fake = Fake::new();
+    fake.mislead("tb-one-node-6", "tb-one-node-1");
+    let error = failed(raise(&fake, plan_from("cluster-c", "one", &[], |_| {})).await).to_string();
+    assert!(
+        error.contains("`node-6` is a replica of `node-1` and should be of `node-3`"),
+        "{error}"
+    );
+    assert_eq!(names(&fake), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_whose_halves_cannot_hear_each_other_is_no_lab() {
+    let fake = Fake::new();
+    let mut plan = plan_from("cluster-b", "one", &[], |_| {});
+    plan.links.clear();
+    for datacenter in &mut plan.datacenters {
+        datacenter.relay_config.links.clear();
+    }
+    // The relays of the fake take their links from the command line of their containers.
+    for container in &mut plan.containers {
+        if container.kind == Kind::Relay {
+            let mut config: serde_json::Value = serde_json::from_str(&container.command[0]).unwrap();
+            config["links"] = serde_json::Value::Array(Vec::new());
+            container.command[0] = config.to_string();
+        }
+    }
+    let error = failed(raise(&fake, plan).await).to_string();
+    assert!(
+        error.contains("Unknown node") || error.contains("does not know"),
+        "{error}"
+    );
+    assert_eq!(names(&fake), [""; 0]);
 }

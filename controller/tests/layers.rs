@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const LAYERS: &[&str] = &[
     // -- decides --
     "names | stats | document | replication | conditions | pcapng | picture",
-    "cluster",
+    "cluster | sentinel",
     "topology | history | manifest",
     "release",
     "address | claim",

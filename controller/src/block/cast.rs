@@ -58,7 +58,7 @@ impl Part {
         Self {
             node: node.name.clone(),
             datacenter: node.datacenter.clone(),
-            target: SocketAddrV4::new(node.address, node.engine.port()),
+            target: SocketAddrV4::new(node.address, node.port()),
         }
     }
 
@@ -96,6 +96,13 @@ impl Cast {
 
     /// The cast around one primary; else how far it got, and what it lacks.
     fn around(plan: &Plan, primary: &PlannedNode, needs: Needs) -> Result<Self, (u8, String)> {
+        if plan.sentinels_of(&primary.name).next().is_some() {
+            let name = &primary.name;
+            return Err((
+                1,
+                format!("Sentinels watch `{name}`: they would decide what a block wants to decide"),
+            ));
+        }
         let replicas: Vec<&PlannedNode> = plan
             .nodes
             .iter()

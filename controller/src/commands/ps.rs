@@ -13,6 +13,7 @@ use crate::error::{CommandError, ExitCode};
 use crate::lab::{self, Found, Lab, LinkSeen, NodeSeen, ReplicaSeen};
 use crate::plan::PlannedNode;
 use crate::replication::{Survival, SyncCounters};
+use crate::topology::Role;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -36,7 +37,7 @@ pub struct NodeRow {
     pub node: String,
     /// Where it stands.
     pub datacenter: String,
-    /// `primary`, `replica` or `database`, as the server says now (`null`: it says nothing).
+    /// `primary`, `replica`, `sentinel` or `database`, as the server says now (`null`: it says nothing).
     pub role: Option<&'static str>,
     /// Address and port.
     pub address: String,
@@ -149,6 +150,7 @@ pub(super) fn rows(lab: &Lab, found: &Found, nodes: &[NodeSeen], links: &[LinkSe
 fn row(found: &Found, planned: &PlannedNode, seen: &NodeSeen, replica: Option<ReplicaSeen>) -> NodeRow {
     let state = seen.state.as_ref();
     let role = state.ok().map(|state| match &state.replication {
+        _ if matches!(planned.role, Role::SentinelOf(_)) => "sentinel",
         None => "database",
         Some(replication) if replication.role == "slave" => "replica",
         Some(_) => "primary",

@@ -206,6 +206,20 @@ fn map(pairs: &[(&str, &str)]) -> HashMap<String, String> {
         .collect()
 }
 
+/// A tar with one file in it, that a user (`uid:gid`) may read and write.
+pub(super) fn archive(name: &str, text: &str, user: Option<&str>) -> bytes::Bytes {
+    let mut ids = user.unwrap_or("0:0").split(':').map(|id| id.parse().unwrap_or(0));
+    let mut header = tar::Header::new_ustar();
+    header.set_mode(0o600);
+    header.set_uid(ids.next().unwrap_or(0));
+    header.set_gid(ids.next().unwrap_or(0));
+    header.set_size(text.len() as u64);
+    let mut archive = tar::Builder::new(Vec::new());
+    let added = archive.append_data(&mut header, name, text.as_bytes());
+    added.expect("memory can be written");
+    archive.into_inner().expect("memory can be written").into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -239,6 +253,7 @@ mod tests {
             sysctls: BTreeMap::from([("net.ipv4.ip_forward".to_owned(), "1".to_owned())]),
             volumes: BTreeMap::from([("state".to_owned(), "/data".to_owned())]),
             tmpfs: BTreeMap::from([("/run".to_owned(), "mode=0755".to_owned())]),
+            files: BTreeMap::new(),
             memory_bytes: 64 << 20,
             pids: 64,
             publish: BTreeMap::from([(6379, (Ipv4Addr::LOCALHOST, 16379))]),

@@ -6,6 +6,7 @@
 
 mod beacons;
 mod cache;
+mod cluster;
 mod faults;
 mod programs;
 mod relay;
@@ -77,6 +78,8 @@ struct World {
     doomed: BTreeMap<String, (i64, String)>,
     /// Docker name -> version that its server reports.
     versions: BTreeMap<String, String>,
+    /// Docker name of a replica -> that of the master that it copies instead of the one that it is told.
+    misled: BTreeMap<String, String>,
     networks: BTreeMap<String, NetworkSpec>,
     volumes: BTreeMap<String, VolumeSpec>,
     containers: BTreeMap<String, Container>,
@@ -92,6 +95,8 @@ struct Container {
     relay: Relay,
     /// Orders to send beacons that it got, if it is a probe.
     beacons: Vec<Beaconing>,
+    /// Its part in a cluster, if it is in one.
+    membership: cluster::Membership,
     /// Keys, if it is a primary.
     keys: BTreeMap<String, String>,
     /// Bytes that a primary has written into its replication stream.
@@ -137,6 +142,7 @@ impl Fake {
                 absent_devices: BTreeSet::new(),
                 doomed: BTreeMap::new(),
                 versions: BTreeMap::new(),
+                misled: BTreeMap::new(),
                 networks: BTreeMap::new(),
                 volumes: BTreeMap::new(),
                 containers: BTreeMap::new(),
@@ -181,6 +187,11 @@ impl Fake {
                 .state
                 .send_replace(State::Exited(exit_code, last_words.to_owned()));
         }
+    }
+
+    /// From now on this replica of a cluster copies another master than the one that it is told to copy.
+    pub fn mislead(&self, replica: &str, master: &str) {
+        self.world().misled.insert(replica.to_owned(), master.to_owned());
     }
 
     /// Lets a server report another version than its image's tag.

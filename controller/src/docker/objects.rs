@@ -14,7 +14,7 @@ use bollard::models::{ContainerSummary, Network, NetworkConnectRequest, Volume};
 use bollard::query_parameters::{
     AttachContainerOptions, CreateContainerOptions, InspectContainerOptions, ListContainersOptions,
     ListNetworksOptions, ListVolumesOptions, LogsOptions, RemoveContainerOptions, RemoveVolumeOptions,
-    StartContainerOptions,
+    StartContainerOptions, UploadToContainerOptions,
 };
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt};
@@ -80,6 +80,12 @@ impl Engine for Docker {
                 }
                 return Err(refused);
             }
+        }
+        if let Err(refused) = self.put_files(&object, spec).await {
+            if let Err(left) = self.remove(&object).await {
+                tracing::warn!("{} is left behind: failed to {left}", spec.name);
+            }
+            return Err(refused);
         }
         Ok(object)
     }
@@ -238,6 +244,24 @@ impl Engine for Docker {
 }
 
 impl Docker {
+    /// Puts files where a volume of a container that has not started yet will have them.
+    async fn put_files(&self, object: &Object, spec: &ContainerSpec) -> Result<(), EngineError> {
+        for (path, text) in &spec.files {
+            let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+            let archive = bodies::archive(name, text, spec.user.as_deref());
+            let options = UploadToContainerOptions {
+                path: folder.to_owned(),
+                ..UploadToContainerOptions::default()
+            };
+            let put = self
+                .api
+                .upload_to_container(&object.id, Some(options), bollard::body_full(archive));
+            put.await
+                .map_err(|error| self.refused("put a file into", &spec.name, &error))?;
+        }
+        Ok(())
+    }
+
     async fn remove_container(&self, id: &str) -> Result<(), bollard::errors::Error> {
         let options = RemoveContainerOptions {
             force: true,

@@ -293,6 +293,7 @@ fn initdb_container(name: String, image: String, initdb: String, volume: &Volume
         sysctls: BTreeMap::new(),
         volumes: BTreeMap::from([(volume.name.clone(), POSTGRES_STATE.to_owned())]),
         tmpfs: BTreeMap::from([("/tmp".to_owned(), format!("uid={user},gid={user}"))]),
+        files: BTreeMap::new(),
         memory_bytes: INITDB_MEMORY,
         pids: 64,
         publish: BTreeMap::new(),

@@ -5,13 +5,15 @@
 //! second. Nodes of a cluster start at once and are brought together by `form`. What this call made is known by a label of its
 //! own, so that a lab of the same name is never touched.
 
-use super::form::{self, Forming};
+mod sets;
+
+use super::form::Forming;
 use super::ready::{Asker, Bounds, is_primary_of_a_set};
 use super::{Engines, Lab, LabError, lower};
 use crate::channel::ChannelError;
 use crate::docker::{EngineError, EngineHandle};
 use crate::history::ServerSeen;
-use crate::names::{ClusterName, DatacenterName, Kind, LABEL_RAISE, NodeName};
+use crate::names::{DatacenterName, Kind, LABEL_RAISE, NodeName};
 use crate::plan::{AWAKE_DEVICE, ContainerSpec, NetworkSpec, Plan, PlannedNode, VolumeSpec};
 use crate::probe::ProbeClient;
 use crate::progress::Progress;
@@ -227,6 +229,10 @@ impl<'a> Site<'a> {
         let clusters = self.plan.clusters().into_iter();
         let clusters = clusters.map(|cluster| -> Step<'_, ()> { Box::pin(self.placed(cluster)) });
         self.together(sets.chain(clusters)).await?;
+        let sentinels = self.plan.nodes.iter();
+        let sentinels = sentinels.filter(|node| matches!(node.role, Role::SentinelOf(_)));
+        self.together(sentinels.map(|node| -> Step<'_, ()> { Box::pin(self.watching(node)) }))
+            .await?;
         Ok(())
     }
 
@@ -397,28 +403,15 @@ impl<'a> Site<'a> {
             }
             self.wait(self.servers.get(upstream)).await?;
         }
-        Ok(())
-    }
-
-    /// Waits until a cluster is as the topology has it.
-    async fn placed(&self, cluster: &ClusterName) -> Result<(), LabError> {
-        let mut probes = BTreeMap::new();
-        for (datacenter, probe) in &self.probes {
-            probes.insert(datacenter, self.wait(Some(probe)).await?);
+        if let Some(Role::SentinelOf(primary)) = node.map(|node| &node.role) {
+            // It asks the primary once at its start who its replicas are, and then every ten seconds.
+            let replica = |node: &&PlannedNode| matches!(&node.role, Role::ReplicaOf(of) if of == primary);
+            let set = self.plan.nodes.iter().filter(replica).map(|node| &node.name);
+            for name in set.chain([primary]) {
+                self.wait(self.servers.get(name)).await?;
+            }
         }
-        let asker = |node: &PlannedNode| self.asker(probes[&node.datacenter]);
-        form::placed(asker, self.plan, cluster, &self.bounds).await?;
-        let (nodes, begun) = (self.plan.members(cluster).count(), self.bounds.begun.elapsed());
-        self.progress.step(format_args!(
-            "cluster {cluster}: {nodes} nodes in their places after {:.1} s",
-            begun.as_secs_f64()
-        ));
         Ok(())
-    }
-
-    async fn acknowledged(&self, primary: &PlannedNode) -> Result<(), LabError> {
-        let probe = self.wait(self.probes.get(&primary.datacenter)).await?;
-        self.asker(probe).waitable(primary, &self.bounds).await
     }
 
     fn asker(&self, probe: &'a ProbeClient) -> Asker<'_> {

@@ -133,6 +133,7 @@ impl Asker<'_> {
             Role::Primary => format!("node {} (primary answers)", node.name),
             Role::ReplicaOf(ref upstream) => format!("node {} (replication from {upstream} is up)", node.name),
             Role::Postgres => format!("node {} (database answers queries)", node.name),
+            Role::SentinelOf(_) => format!("node {} (Sentinel answers)", node.name),
         };
         let found = until(&what, bounds, |times| async move {
             let looked = match node.engine {
@@ -218,6 +219,10 @@ impl Asker<'_> {
     }
 
     fn wrong_role(&self, node: &PlannedNode, seen: &Replication) -> Option<String> {
+        if matches!(node.role, Role::SentinelOf(_)) {
+            // What it knows is looked at when all of them run.
+            return None;
+        }
         if node.cluster.is_some() {
             // It begins as a master of nothing; the places in a cluster are looked at together.
             return None;
@@ -321,6 +326,9 @@ impl Lab {
         let waits = primaries.map(|node| async move { asker(node).waitable(node, bounds).await });
         futures_util::future::try_join_all(waits).await?;
         self.clusters_placed(bounds).await?;
+        let sentinels = self.plan.nodes.iter();
+        let sentinels = sentinels.map(|node| async move { asker(node).watching(node, bounds).await });
+        futures_util::future::try_join_all(sentinels).await?;
         self.servers = servers;
         Ok(())
     }

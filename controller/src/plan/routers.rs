@@ -106,6 +106,7 @@ pub(super) fn relay(datacenter: &PlannedDatacenter, images: &Images, labels: &La
         ]),
         volumes: BTreeMap::new(),
         tmpfs: BTreeMap::new(),
+        files: BTreeMap::new(),
         // Twice what the queues may hold: a held packet has a header, and an allocator its own rounding.
         memory_bytes: MEMORY_BYTES + 2 * QUEUE_BYTES * config.links.len() as u64,
         pids: PIDS,
@@ -140,6 +141,7 @@ pub(super) fn probe(
         sysctls: BTreeMap::new(),
         volumes: BTreeMap::new(),
         tmpfs: BTreeMap::new(),
+        files: BTreeMap::new(),
         memory_bytes: MEMORY_BYTES,
         pids: PIDS,
         publish: BTreeMap::new(),

@@ -5,6 +5,7 @@ use super::{ContainerSpec, Images, Labels, PlanError, PlannedNode};
 use crate::address::{self, Layout};
 use crate::names::{Kind, NodeName, datacenter_network, node_container, state_volume};
 use crate::release::Release;
+use crate::sentinel;
 use crate::topology::{EngineKind, Node, Role, Topology};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -62,7 +63,7 @@ pub(super) fn container(
 ) -> Result<ContainerSpec, PlanError> {
     let release = release(node, images)?;
     let start = release.start();
-    let port = release.engine.port();
+    let port = planned.port();
     let mut tmpfs = start.tmpfs;
     tmpfs.insert("/tmp".to_owned(), "mode=1777,size=67108864".to_owned());
     Ok(ContainerSpec {
@@ -70,7 +71,7 @@ pub(super) fn container(
         kind: Kind::Node,
         image: release.image.clone(),
         entrypoint: start.entrypoint,
-        command: command(node, release.engine, all),
+        command: command(node, release.engine, all, start.state_path),
         env: start.env,
         user: Some(start.user.to_owned()),
         endpoints: vec![(datacenter_network(labels.lab, &node.datacenter), planned.address)],
@@ -80,6 +81,7 @@ pub(super) fn container(
         sysctls: BTreeMap::new(),
         volumes: BTreeMap::from([(state_volume(labels.lab, &node.name), start.state_path.to_owned())]),
         tmpfs,
+        files: files(node, all, start.state_path),
         memory_bytes: MEMORY_BYTES,
         pids: PIDS,
         publish: node
@@ -146,7 +148,10 @@ fn clusters_run_one_engine(nodes: &[PlannedNode]) -> Result<(), PlanError> {
     Ok(())
 }
 
-fn command(node: &Node, engine: EngineKind, all: &[PlannedNode]) -> Vec<String> {
+fn command(node: &Node, engine: EngineKind, all: &[PlannedNode], state_path: &str) -> Vec<String> {
+    if let Role::SentinelOf(_) = node.role {
+        return vec![sentinel_file(state_path), "--sentinel".to_owned()];
+    }
     match engine {
         EngineKind::Redis | EngineKind::Valkey => cache_command(node, engine, all),
         EngineKind::Postgres => postgres_command(node),
@@ -196,6 +201,36 @@ fn cache_command(node: &Node, engine: EngineKind, all: &[PlannedNode]) -> Vec<St
         words.extend([format!("--{key}"), value.clone()]);
     }
     words
+}
+
+/// A Sentinel keeps what it learns in its configuration file and does not start without one that it can write.
+fn sentinel_file(state_path: &str) -> String {
+    format!("{state_path}/sentinel.conf")
+}
+
+fn files(node: &Node, all: &[PlannedNode], state_path: &str) -> BTreeMap<String, String> {
+    let Role::SentinelOf(primary) = &node.role else {
+        return BTreeMap::new();
+    };
+    let own = address_of(&node.name, all);
+    let watched = address_of(primary, all);
+    let port = node.engine.port();
+    let sentinels = all.iter();
+    let sentinels = sentinels.filter(|other| matches!(&other.role, Role::SentinelOf(watched) if watched == primary));
+    let most = sentinels.count() / 2 + 1;
+    let quorum = node.config.get("quorum").cloned().unwrap_or_else(|| most.to_string());
+    let mut lines = vec![
+        format!("port {}", sentinel::PORT),
+        "bind 0.0.0.0".to_owned(),
+        "protected-mode no".to_owned(),
+        format!("dir {state_path}"),
+        // As with a cluster: the address that holds everywhere, not what somebody made of it.
+        format!("sentinel announce-ip {own}"),
+        format!("sentinel monitor {primary} {watched} {port} {quorum}"),
+    ];
+    let settings = node.config.iter().filter(|(key, _)| *key != "quorum");
+    lines.extend(settings.map(|(key, value)| format!("sentinel {key} {primary} {value}")));
+    BTreeMap::from([(sentinel_file(state_path), lines.join("\n") + "\n")])
 }
 
 fn postgres_command(node: &Node) -> Vec<String> {

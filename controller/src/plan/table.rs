@@ -161,6 +161,7 @@ fn role(container: &ContainerSpec, plan: &Plan) -> String {
         Some(Role::Primary) => "primary".to_owned(),
         Some(Role::ReplicaOf(primary)) => format!("replica of {primary}"),
         Some(Role::Postgres) => "postgres".to_owned(),
+        Some(Role::SentinelOf(primary)) => format!("sentinel of {primary}"),
     }
 }
 

@@ -28,6 +28,10 @@ pub(super) fn memberships<'f>(
 ) -> BTreeMap<&'f str, Membership> {
     let mut masters: Vec<Master> = Vec::new();
     for (key, node) in &file.nodes {
+        if node.monitors.is_some() {
+            // A Sentinel with a cluster is a problem of its own.
+            continue;
+        }
         if node.replica_of.is_some() {
             replica(key, node, file, problems);
             continue;

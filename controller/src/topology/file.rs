@@ -104,6 +104,9 @@ pub(super) struct NodeFile {
     /// The primary that it copies.
     #[schemars(default, schema_with = "text")]
     pub(super) replica_of: Option<At<String>>,
+    /// The primary that it watches as a Sentinel; it serves no keys then, and its `config` is that of a Sentinel.
+    #[schemars(default, schema_with = "text")]
+    pub(super) monitors: Option<At<String>>,
     /// The cluster that it is a master of; a replica is in the cluster of the node that it copies.
     #[schemars(default, schema_with = "node_name")]
     pub(super) cluster: Option<At<String>>,
@@ -145,6 +148,7 @@ pub(super) const NODE_KEYS: &[&str] = &[
     "datacenter",
     "role",
     "replica-of",
+    "monitors",
     "cluster",
     "slots",
     "release",

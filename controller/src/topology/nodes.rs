@@ -7,7 +7,7 @@ use super::check::declared;
 use super::file::{File, NodeFile};
 use super::problem::{Code, Problems, nearest, quote};
 use super::tree::{At, Place};
-use super::{EngineKind, Node, Publish, ReleaseCheck, Role, clusters, settings};
+use super::{EngineKind, Node, Publish, ReleaseCheck, Role, clusters, sentinels, settings};
 use crate::names::{DatacenterName, NodeName};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -40,10 +40,16 @@ pub(super) fn nodes(file: &File, known: ReleaseCheck, problems: &mut Problems) -
             Some(text) => engine(text, problems),
             None => default_engine.or_else(|| no_engine(key, node, file, problems)),
         };
-        let role = engine.and_then(|engine| role(key, node, engine, file, &engines, problems));
+        let role = engine.and_then(|engine| match &node.monitors {
+            Some(monitors) => sentinels::role(key, node, monitors, engine, file, &engines, problems),
+            None => role(key, node, engine, file, &engines, problems),
+        });
         let publish = publish(key, node, &mut ports, problems);
         if let Some(engine) = engine {
-            settings::check(&node.config, engine, problems);
+            match &node.monitors {
+                Some(monitors) => sentinels::settings(node, monitors, file, problems),
+                None => settings::check(&node.config, engine, problems),
+            }
             pinned(node.release.as_ref(), engine, known, problems);
         }
         if let (Some(name), Some(datacenter), Some(engine), Some(role)) = (name, datacenter, engine, role) {
@@ -55,7 +61,11 @@ pub(super) fn nodes(file: &File, known: ReleaseCheck, problems: &mut Problems) -
                 role,
                 cluster: memberships.get(key.value.as_str()).cloned(),
                 release: release(node, file, inherits),
-                config: settings::merged(inherits.then_some(&file.defaults.config), &node.config),
+                // What `defaults` says is said of servers.
+                config: settings::merged(
+                    (inherits && node.monitors.is_none()).then_some(&file.defaults.config),
+                    &node.config,
+                ),
                 publish,
             });
         }
@@ -307,6 +317,16 @@ fn primary_of(
             return None;
         }
         _ => {}
+    }
+    if target.monitors.is_some() {
+        problems
+            .add(
+                primary.place,
+                Code::BadSentinel,
+                format!("{} is a Sentinel and has nothing to copy", quote(&primary.value)),
+            )
+            .hint("name a redis or valkey node without `monitors`");
+        return None;
     }
     if let Some(next) = &target.replica_of
         && !in_loop(&primary.value, file)

@@ -94,6 +94,8 @@ pub enum Code {
     TwoPrimaries,
     /// A cluster that cannot be formed.
     BadCluster,
+    /// A Sentinel that cannot be one.
+    BadSentinel,
     /// Slots that are none, belong to somebody already, or to nobody.
     BadSlots,
     /// A subnet that cannot be used.
@@ -135,6 +137,7 @@ impl Code {
             Self::ReplicaKind => "replica-kind",
             Self::TwoPrimaries => "two-primaries",
             Self::BadCluster => "bad-cluster",
+            Self::BadSentinel => "bad-sentinel",
             Self::BadSlots => "bad-slots",
             Self::BadSubnet => "bad-subnet",
             Self::Overlap => "overlap",

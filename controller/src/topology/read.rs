@@ -244,6 +244,7 @@ impl Reader<'_, '_> {
                 "datacenter" => &mut node.datacenter,
                 "role" => &mut node.role,
                 "replica-of" => &mut node.replica_of,
+                "monitors" => &mut node.monitors,
                 "cluster" => &mut node.cluster,
                 "release" => &mut node.release,
                 "slots" => {

@@ -71,6 +71,7 @@ impl Bench {
             sysctls: BTreeMap::new(),
             volumes: BTreeMap::from([(format!("tbtest-{}-state", self.name), "/data".to_owned())]),
             tmpfs: BTreeMap::new(),
+            files: BTreeMap::new(),
             memory_bytes: 64 << 20,
             pids: 64,
             publish: BTreeMap::new(),

@@ -152,6 +152,7 @@ fn trial(image: String, labels: BTreeMap<String, String>) -> ContainerSpec {
         sysctls: BTreeMap::from([("net.ipv4.ip_forward".to_owned(), "1".to_owned())]),
         volumes: BTreeMap::new(),
         tmpfs: BTreeMap::new(),
+        files: BTreeMap::new(),
         memory_bytes: 64 << 20,
         pids: 16,
         publish: BTreeMap::new(),

@@ -2,7 +2,7 @@
 //! allow, and enough keys for a SET to be seen on a replica.
 
 use super::programs::{version, way};
-use super::{Container, World};
+use super::{Container, World, cluster};
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 use wire::Reply;
@@ -17,6 +17,7 @@ pub(super) fn reply(world: &mut World, server: &str, command: &[String]) -> Repl
         ("PING", []) => Reply::Text("PONG".to_owned()),
         ("INFO", ["server"]) => Reply::Text(server_section(world, server)),
         ("INFO", ["replication"]) => Reply::Text(replication_section(world, server)),
+        ("CLUSTER", words) => cluster::reply(world, server, words),
         ("ROLE", []) => role(world, server),
         ("WAIT", [_, _]) => Reply::Integer(whole(online_replicas(world, server).len())),
         ("SET", [key, value, ..]) => set(world, server, key, value),
@@ -34,6 +35,9 @@ pub(super) fn reply(world: &mut World, server: &str, command: &[String]) -> Repl
 
 /// Address that a server was told to replicate from.
 fn upstream(container: &Container) -> Option<Ipv4Addr> {
+    if let Some(master) = cluster::master(container) {
+        return Some(master);
+    }
     let mut words = container.spec.command.iter();
     words.find(|word| *word == "--replicaof")?;
     words.next()?.parse().ok()

@@ -44,6 +44,7 @@ fn container(name: &str, kind: Kind, number: u8, host: u8) -> ContainerSpec {
         sysctls: BTreeMap::new(),
         volumes: BTreeMap::new(),
         tmpfs: BTreeMap::new(),
+        files: BTreeMap::new(),
         memory_bytes: 0,
         pids: 0,
         publish: BTreeMap::new(),

@@ -79,6 +79,7 @@ impl World {
             stdout: broadcast::Sender::new(LAG),
             relay: Relay::of(spec),
             beacons: Vec::new(),
+            membership: super::cluster::Membership::default(),
             keys: BTreeMap::new(),
             offset: 0,
         };

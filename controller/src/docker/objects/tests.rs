@@ -97,6 +97,7 @@ async fn an_endpoint_that_is_refused_takes_the_container_with_it() {
         sysctls: BTreeMap::new(),
         volumes: BTreeMap::new(),
         tmpfs: BTreeMap::new(),
+        files: BTreeMap::new(),
         memory_bytes: 0,
         pids: 0,
         publish: BTreeMap::new(),
