@@ -142,9 +142,9 @@ impl Engine for Docker {
                 return Err(refused);
             }
             if object.sort == Sort::Network && begun.elapsed() >= LOOK_AFTER {
-                let alive = self.release_stale(&object.id).await;
-                if let (EngineError::Refused { cause, .. }, false) = (&mut refused, alive.is_empty()) {
-                    cause.push_str(&format!(": {}", alive.join(", ")));
+                let keeps = self.release_stale(&object.id).await;
+                if let (EngineError::Refused { cause, .. }, false) = (&mut refused, keeps.is_empty()) {
+                    cause.push_str(&format!(": {keeps}"));
                 }
             }
             if begun.elapsed() >= STILL_IN_USE {

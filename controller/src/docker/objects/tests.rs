@@ -215,3 +215,10 @@ async fn an_endpoint_of_which_the_engine_will_not_speak_is_left() {
     engine.connect().await.unwrap().remove(&network()).await.unwrap_err();
     assert!(!engine.asked().contains(&"POST /networks/n/disconnect".to_owned()));
 }
+
+#[tokio::test]
+async fn an_engine_that_counts_an_endpoint_and_has_none_is_told_of() {
+    let engine = with_an_endpoint(r#"{"Name":"tb-x.dc1","Id":"n","Containers":{}}"#, |_| ABSENT);
+    let error = engine.connect().await.unwrap().remove(&network()).await.unwrap_err();
+    assert!(error.to_string().contains("until it is restarted"), "{error}");
+}
