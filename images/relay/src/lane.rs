@@ -207,13 +207,18 @@ impl Lane {
 
     /// When there is something to write next, or a step of a schedule to be carried out.
     pub fn next_due_ns(&self) -> Option<u64> {
+        let step = self.player.as_ref().map(|_| self.next_step_ns);
+        self.next_packet_ns().into_iter().chain(step).min()
+    }
+
+    /// When there is something to write next, if anything is held that will leave by itself.
+    pub fn next_packet_ns(&self) -> Option<u64> {
         let held = if self.link.frozen() {
             None
         } else {
             self.line.next_due_ns()
         };
-        let step = self.player.as_ref().map(|_| self.next_step_ns);
-        held.into_iter().chain(self.aside.next_due_ns()).chain(step).min()
+        held.into_iter().chain(self.aside.next_due_ns()).min()
     }
 
     /// Carry out a change, after what a schedule has planned to come before it.

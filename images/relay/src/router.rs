@@ -284,7 +284,7 @@ impl Router {
         let gathered = std::mem::take(&mut self.gathered);
         let now = now_ns();
         let due = self.lanes.iter().filter_map(Lane::next_due_ns).min();
-        if gathered > 0 || due.is_some() {
+        if gathered > 0 || self.holds() {
             self.readiness.keep(now);
         }
         let Some(due) = due else {
@@ -308,11 +308,16 @@ impl Router {
         Ok(())
     }
 
+    /// Whether packets are under way; the next step of a schedule may be hours away, and nobody waits for it.
+    fn holds(&self) -> bool {
+        self.lanes.iter().any(|lane| lane.next_packet_ns().is_some())
+    }
+
     fn sleep(&mut self, span_ns: Option<u64>) -> io::Result<Ended> {
         let ended = self.alarm.wait(self.tun.file(), self.readiness.timer(), span_ns)?;
         if ended == Ended::Timer {
             let now = now_ns();
-            if self.lanes.iter().any(|lane| lane.next_due_ns().is_some()) {
+            if self.holds() {
                 self.readiness.keep(now);
             }
             self.readiness.review(now);

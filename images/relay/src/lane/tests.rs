@@ -368,7 +368,7 @@ fn a_schedule_cuts_and_heals_at_its_times_whether_packets_come_or_not() {
     let mut lane = lane(0, 1000);
     lane.change(50, play(&[(10, CUT_STEP), (20, Action::Heal)], 100));
     assert_eq!(lane.status(0).playing_since_ns, Some(100));
-    assert_eq!(lane.next_due_ns(), Some(110));
+    assert_eq!((lane.next_due_ns(), lane.next_packet_ns()), (Some(110), None));
     lane.arrive(109, &1u32.to_ne_bytes());
     assert_eq!(drain(&mut lane, 109), [1]);
     // Nobody asked in between: the packet meets with the cut all the same.
