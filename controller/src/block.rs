@@ -138,8 +138,8 @@ pub enum BlockError {
         from: String,
         /// Receiving side.
         to: String,
-        /// `cut` or `frozen`.
-        state: &'static str,
+        /// e.g. `cut`, `frozen` or `cut (bus)`.
+        state: String,
     },
     /// Keys that the block would write, and then remove, are somebody's.
     #[error("begin: {count} keys that the block would write exist already on {server}")]

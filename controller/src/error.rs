@@ -85,9 +85,11 @@ impl From<LabError> for CommandError {
     fn from(error: LabError) -> Self {
         let code = match &error {
             LabError::Stopped(signal) => signal.exit_code(),
-            LabError::SeveralLabs { .. } | LabError::NoLink { .. } | LabError::NotInStreamMode { .. } => {
-                ExitCode::Usage
-            }
+            LabError::SeveralLabs { .. }
+            | LabError::NoLink { .. }
+            | LabError::NoPort { .. }
+            | LabError::PortsCut { .. }
+            | LabError::NotInStreamMode { .. } => ExitCode::Usage,
             LabError::Engine(EngineError::Unreachable { .. } | EngineError::TooOld { .. }) => ExitCode::Host,
             _ => ExitCode::Incomplete,
         };

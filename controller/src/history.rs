@@ -155,8 +155,11 @@ pub enum What {
         at_ns: u64,
         /// One way, nanoseconds.
         delay_ns: u64,
-        /// The cut in force.
+        /// The cut in force, of the whole link.
         cut: Option<CutKind>,
+        /// Ports that are cut; sorted, empty where none is.
+        #[serde(default)]
+        cut_ports: Vec<u16>,
         /// Whether it is frozen.
         #[serde(default)]
         frozen: bool,

@@ -19,7 +19,7 @@ mod sentinels;
 pub use engines::Engines;
 pub use fault::{Fault, FaultError, Target, hold, inflict};
 pub use find::{Found, attach, choose, find, labels_of, labs};
-pub use links::{LinkSeen, Played};
+pub use links::{LinkSeen, NoPorts, Only, Played};
 pub use lower::{Left, Lowered, sweep};
 pub use peers::Flowed;
 pub use raise::{raise, raise_on_free_subnets};
@@ -235,6 +235,19 @@ pub enum LabError {
         /// Links of the lab.
         links: Vec<String>,
     },
+    /// Ports on which no node of the lab listens.
+    #[error("cut `{only}` of a link: {}", match .unknown.as_slice() {
+        [] => "no node of the lab is in a cluster".to_owned(),
+        unknown => format!("no node of the lab listens on {}", links::listed(unknown)),
+    })]
+    NoPort {
+        /// As asked for.
+        only: Only,
+        /// Those of them that nobody has.
+        unknown: Vec<u16>,
+        /// Ports of the lab's nodes.
+        ports: Vec<u16>,
+    },
     /// A condition that relays in stream mode cannot have.
     #[error("take stream mode: link {link} has `{condition}`")]
     NotInStreamMode {
@@ -242,6 +255,12 @@ pub enum LabError {
         link: String,
         /// The condition.
         condition: &'static str,
+    },
+    /// A cut of ports that another mode than packet mode does not know.
+    #[error("leave packet mode: ports of link {link} are cut")]
+    PortsCut {
+        /// The directed link.
+        link: String,
     },
     /// Removal left something behind.
     #[error("remove everything: still there: {}", Left::list(.0))]
@@ -295,9 +314,14 @@ impl LabError {
             Self::NotWhole { lab, .. } => Some(format!(
                 "if another command is still raising it, wait for that one; else testbed down -p {lab}, then up again"
             )),
+            Self::NoPort { ports, .. } => Some(format!(
+                "its nodes listen on {}: --only clients, or some of these",
+                links::listed(ports)
+            )),
             Self::NotInStreamMode { condition, .. } => Some(format!(
                 "stream mode delays the bytes of connections and nothing else; testbed link set ... {condition}=default"
             )),
+            Self::PortsCut { link } => Some(format!("testbed link heal {link}")),
             Self::BrokenPlan { lab, .. } => Some(format!("testbed down -p {lab}, then up again")),
             Self::WrongServer { .. } => Some("`testbed images list` shows which image a release uses".to_owned()),
             Self::Left(_) => Some("run the same command again, or `testbed down --all`".to_owned()),

@@ -72,6 +72,8 @@ pub enum Passage {
     Cut(String),
     /// Nothing; it is kept.
     Frozen,
+    /// All but these ports, e.g. `bus`; what was in flight of them is gone.
+    CutPorts(String),
 }
 
 impl Passage {
@@ -79,7 +81,7 @@ impl Passage {
     fn told(&self) -> Option<String> {
         match self {
             Self::Open => None,
-            Self::Cut(kind) => Some(format!("cut ({kind})")),
+            Self::Cut(what) | Self::CutPorts(what) => Some(format!("cut ({what})")),
             Self::Frozen => Some("frozen".to_owned()),
         }
     }

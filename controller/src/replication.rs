@@ -192,21 +192,24 @@ pub fn connection_age_s(client_list: &str, replica: Ipv4Addr) -> Option<u64> {
     ages.min()
 }
 
-/// The last cut between two datacenters, from the two directed links with the clock of the relay that told each.
+/// The last cut between two datacenters that parted connections to `port`: one of the whole link, or of that port. From the
+/// two directed links with the clock of the relay that told each.
 #[must_use]
-pub fn last_cut(directions: &[(u64, &LinkStatus)]) -> Option<LastCut> {
-    let began = directions
-        .iter()
-        .filter_map(|(now, link)| Some(now.saturating_sub(link.last_cut_ns?)))
-        .min()?;
-    let whole = directions.iter().all(|(_, link)| link.cut.is_none());
-    let ended = directions
-        .iter()
-        .filter_map(|(now, link)| Some(now.saturating_sub(link.last_heal_ns?)))
-        .min();
+pub fn last_cut(directions: &[(u64, &LinkStatus)], port: u16) -> Option<LastCut> {
+    let cuts = directions.iter().flat_map(|(now, link)| {
+        let whole = link.last_cut_ns.map(|began_ns| (began_ns, link.last_heal_ns));
+        let ports = link.last_port_cut.as_ref().filter(|cut| cut.ports.contains(&port));
+        let ports = ports.map(|cut| (cut.began_ns, cut.ended_ns));
+        let ago = |ns: u64| now.saturating_sub(ns);
+        let both = [whole, ports].into_iter().flatten();
+        both.map(move |(began_ns, ended_ns)| (ago(began_ns), ended_ns.map(ago)))
+    });
+    let cuts: Vec<(u64, Option<u64>)> = cuts.collect();
+    let whole = cuts.iter().all(|(_, ended_ago_ns)| ended_ago_ns.is_some());
+    let ended_ago_ns = cuts.iter().filter_map(|(_, ended_ago_ns)| *ended_ago_ns).min();
     Some(LastCut {
-        began_ago_ns: began,
-        ended_ago_ns: if whole { ended } else { None },
+        began_ago_ns: cuts.iter().map(|(began_ago_ns, _)| *began_ago_ns).min()?,
+        ended_ago_ns: ended_ago_ns.filter(|_| whole),
     })
 }
 
@@ -395,17 +398,38 @@ mod tests {
             last_heal_ns: None,
             ..whole.clone()
         };
-        let seen = last_cut(&[(1000, &whole), (1000, &broken)]).unwrap();
+        let seen = last_cut(&[(1000, &whole), (1000, &broken)], 6379).unwrap();
         assert_eq!((seen.began_ago_ns, seen.ended_ago_ns), (900, None));
-        let seen = last_cut(&[(1000, &whole), (1010, &whole)]).unwrap();
+        let seen = last_cut(&[(1000, &whole), (1010, &whole)], 6379).unwrap();
         assert_eq!((seen.began_ago_ns, seen.ended_ago_ns), (900, Some(800)));
         let never = LinkStatus {
             last_cut_ns: None,
             last_heal_ns: None,
             ..whole
         };
-        assert_eq!(last_cut(&[(1000, &never)]), None);
+        assert_eq!(last_cut(&[(1000, &never)], 6379), None);
         let counters = SyncCounters::default();
         assert_eq!(survival(None, None, None, counters, None, 2), Survival::NeverCut);
+    }
+
+    #[test]
+    fn a_cut_of_ports_is_one_for_the_connections_of_these_ports_alone() {
+        let never = LinkStatus::up("dc2", wire::Conditions::delay(0));
+        let cut = |ended_ns| LinkStatus {
+            last_port_cut: Some(wire::PortCut {
+                kind: wire::CutKind::Drop,
+                ports: vec![6379],
+                began_ns: 400,
+                ended_ns,
+            }),
+            ..never.clone()
+        };
+        let ages = |ended_ns, port| {
+            let seen = last_cut(&[(1000, &cut(ended_ns)), (1000, &never)], port)?;
+            Some((seen.began_ago_ns, seen.ended_ago_ns))
+        };
+        assert_eq!(ages(None, 6379), Some((600, None)));
+        assert_eq!(ages(Some(900), 6379), Some((600, Some(100))));
+        assert_eq!(ages(None, 16_379), None);
     }
 }

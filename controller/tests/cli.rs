@@ -191,6 +191,15 @@ fn what_link_cannot_mean_is_told_before_the_engine_is_asked() {
         (&["set", "dc1", "delay=5ms"], "dc1:dc2 the one"),
         (&["set", "dc1-dc2"], "KEY=VALUE"),
         (&["cut", "dc1-dc2", "--kind", "hard"], "drop, reset, close"),
+        (
+            &["cut", "dc1-dc2", "--only", "buss"],
+            "neither `clients` nor `bus` nor a port",
+        ),
+        (&["cut", "dc1-dc2", "--only", "6379,0"], "`0` is neither"),
+        (
+            &["cut", "dc1-dc2", "--only", "bus", "--kind", "close"],
+            "--kind drop or reset",
+        ),
         (&["play", "dc1-dc2", "cut at 5s"], "write `at 5s cut`"),
         (&["play", "dc1-dc2", "at 8s cut, at 5s heal"], "order of their times"),
         (&["mode", "proxy"], "packet, stream"),

@@ -187,11 +187,11 @@ impl AsFound {
     }
 }
 
-/// Why nothing passes a link, if so.
-pub(super) fn closed(link: &LinkSeen) -> Option<&'static str> {
+/// Why nothing passes a link, or not everything, if so.
+pub(super) fn closed(link: &LinkSeen) -> Option<String> {
     match (link.status.cut.is_some(), link.status.frozen) {
-        (true, _) => Some("cut"),
-        (_, true) => Some("frozen"),
-        _ => None,
+        (true, _) => Some("cut".to_owned()),
+        (_, true) => Some("frozen".to_owned()),
+        _ => link.only.as_ref().map(|only| format!("cut ({only})")),
     }
 }

@@ -53,7 +53,14 @@ impl Class {
         match fate {
             Fate::Arrived => Self::Arrival,
             Fate::Departed => Self::Departure,
-            Fate::Cut | Fate::Queue | Fate::Rate | Fate::Frozen | Fate::Loss | Fate::Mtu | Fate::Write => Self::Drop,
+            Fate::Cut
+            | Fate::Ports
+            | Fate::Queue
+            | Fate::Rate
+            | Fate::Frozen
+            | Fate::Loss
+            | Fate::Mtu
+            | Fate::Write => Self::Drop,
             Fate::Made => Self::Made,
         }
     }
@@ -82,6 +89,7 @@ fn comment(fate: Fate) -> &'static str {
     match fate {
         Fate::Arrived | Fate::Departed => "",
         Fate::Cut => "dropped: cut",
+        Fate::Ports => "dropped: its port is cut",
         Fate::Queue => "dropped: queue full",
         Fate::Rate => "dropped: queue of the rate limit full",
         Fate::Frozen => "dropped: frozen, queue full",
@@ -98,6 +106,7 @@ fn reason(fate: Fate) -> &'static str {
         Fate::Arrived => "arrived",
         Fate::Departed => "departed",
         Fate::Cut => "cut",
+        Fate::Ports => "port cut",
         Fate::Queue => "queue",
         Fate::Rate => "rate",
         Fate::Frozen => "frozen",

@@ -1,7 +1,10 @@
 //! `link` and its verbs.
 
 use super::LabArg;
+use crate::lab::{NoPorts, Only};
+use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
 /// `link`.
@@ -18,9 +21,9 @@ pub enum LinkVerb {
     /// Change conditions, e.g. delay=50ms loss=1%; others stay as they are
     #[command(after_help = CONDITIONS)]
     Set(SetArgs),
-    /// Cut a link: what is in flight is destroyed
+    /// Cut a link, or TCP ports of it: what is in flight is destroyed
     Cut(CutArgs),
-    /// End a cut
+    /// End a cut, of the whole link and of ports
     Heal(LinkArg),
     /// Let nothing pass and lose nothing: late, not lost
     Freeze(FreezeArgs),
@@ -92,9 +95,30 @@ pub struct CutArgs {
     /// How
     #[arg(long, value_enum, default_value_t = Kind::Drop)]
     pub kind: Kind,
+    /// Cut these TCP ports and let everything else pass: those on which nodes serve clients (and replicas), the cluster bus, or
+    /// PORT[,PORT...]. In place of an earlier cut of ports; packet mode only, with `drop` or `reset`
+    #[arg(long, value_name = "PORTS", value_parser = OnlyParser)]
+    pub only: Option<Only>,
     /// Heal after this
     #[arg(long = "for", value_parser = humantime::parse_duration, value_name = "TIME")]
     pub duration: Option<std::time::Duration>,
+}
+
+/// Reads which ports are cut; shells complete the words.
+#[derive(Debug, Clone)]
+struct OnlyParser;
+
+impl TypedValueParser for OnlyParser {
+    type Value = Only;
+
+    fn parse_ref(&self, command: &clap::Command, arg: Option<&clap::Arg>, text: &OsStr) -> Result<Only, clap::Error> {
+        let read: fn(&str) -> Result<Only, NoPorts> = str::parse;
+        TypedValueParser::parse_ref(&read, command, arg, text)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(Only::WORDS.into_iter().map(PossibleValue::new)))
+    }
 }
 
 /// How a link is cut.

@@ -145,13 +145,19 @@ fn of_lab(seen: &PsDocument, order: &[String]) -> Picture {
                 from: link.from.clone(),
                 to: link.to.clone(),
                 conditions: shown(&link.conditions),
-                state: match link.cut {
-                    Some(kind) => Passage::Cut(kind.to_owned()),
-                    None if link.frozen => Passage::Frozen,
-                    None => Passage::Open,
-                },
+                state: passage(link),
             })
             .collect(),
+    }
+}
+
+/// Whether anything passes: what stops most is drawn.
+fn passage(link: &LinkRow) -> Passage {
+    match (link.cut, &link.cut_ports) {
+        (Some(kind), _) => Passage::Cut(kind.to_owned()),
+        _ if link.frozen => Passage::Frozen,
+        (None, Some(ports)) => Passage::CutPorts(ports.text()),
+        (None, None) => Passage::Open,
     }
 }
 

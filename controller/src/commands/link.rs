@@ -8,7 +8,7 @@ mod name;
 mod table;
 
 pub use capture::{CaptureDocument, CaptureRow};
-pub use table::{DroppedRow, LinkRow, RelayRow, StreamRow};
+pub use table::{CutPortsRow, DroppedRow, LinkRow, RelayRow, StreamRow};
 
 use super::engines;
 use super::screen;

@@ -7,8 +7,11 @@
 mod faults;
 mod path;
 mod play;
+mod ports;
 
 pub use play::Played;
+pub(super) use ports::listed;
+pub use ports::{NoPorts, Only};
 
 use super::{Lab, LabError};
 use crate::names::DatacenterName;
@@ -25,6 +28,8 @@ pub struct LinkSeen {
     pub now_ns: u64,
     /// The way of packets through that relay.
     pub path: Path,
+    /// What the cut of ports in force is called in this lab.
+    pub only: Option<Only>,
     /// State and counters.
     pub status: LinkStatus,
 }
@@ -148,6 +153,7 @@ impl Lab {
             to: to.clone(),
             now_ns,
             path,
+            only: status.port_cut().map(|cut| Only::named(&self.plan, &cut.ports)),
             status,
         })
     }

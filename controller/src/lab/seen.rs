@@ -182,12 +182,13 @@ fn replication_of<'s>(name: &NodeName, nodes: &'s [NodeSeen]) -> Option<&'s Repl
         .filter(|replication| replication.role == "slave")
 }
 
+/// The last cut between a replica and its upstream, the first of the two: it is the one that is dialled.
 fn cut_between(one: &PlannedNode, other: &PlannedNode, links: &[LinkSeen]) -> Option<LastCut> {
-    let (one, other) = (&one.datacenter, &other.datacenter);
+    let (port, one, other) = (one.port(), &one.datacenter, &other.datacenter);
     let directions: Vec<_> = links
         .iter()
         .filter(|link| (link.from == *one && link.to == *other) || (link.from == *other && link.to == *one))
         .map(|link| (link.now_ns, &link.status))
         .collect();
-    last_cut(&directions)
+    last_cut(&directions, port)
 }

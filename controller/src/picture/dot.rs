@@ -39,6 +39,7 @@ pub fn dot(picture: &Picture) -> String {
             Passage::Open => "style=bold",
             Passage::Cut(_) => "style=dashed, color=red",
             Passage::Frozen => "style=dotted, color=blue",
+            Passage::CutPorts(_) => "style=dashed, color=orange",
         };
         let state = link.state.told().map_or_else(String::new, |state| format!("\n{state}"));
         let label = quoted(&format!("{}{state}", link.conditions));

@@ -37,6 +37,8 @@ pub fn mermaid(picture: &Picture) -> String {
             Passage::Open => "==>",
             Passage::Cut(_) => "--x",
             Passage::Frozen => "-.->",
+            // What passes still does: the label says what does not.
+            Passage::CutPorts(_) => "==>",
         };
         let state = link.state.told().map_or_else(String::new, |state| format!("\n{state}"));
         let label = quoted(&format!("{}{state}", link.conditions));

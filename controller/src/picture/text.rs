@@ -91,22 +91,23 @@ fn links(picture: &Picture) -> Vec<String> {
     lines
 }
 
-/// Arrows of one length, so that what follows stands in columns: open, cut, frozen.
-const BOTH: [&str; 3] = ["<───────>", "<── X ──>", "<── = ──>"];
+/// Arrows of one length, so that what follows stands in columns: open, cut, frozen, ports cut.
+const BOTH: [&str; 4] = ["<───────>", "<── X ──>", "<── = ──>", "<── x ──>"];
 /// See [`BOTH`].
-const THERE: [&str; 3] = ["────────>", "─── X ──>", "─── = ──>"];
+const THERE: [&str; 4] = ["────────>", "─── X ──>", "─── = ──>", "─── x ──>"];
 /// See [`BOTH`].
-const BACK: [&str; 3] = ["<────────", "<── X ───", "<── = ───"];
+const BACK: [&str; 4] = ["<────────", "<── X ───", "<── = ───", "<── x ───"];
 
 /// An arrow for each direction, one for both if they are alike.
 fn arrows<'a>(pair: &Pair<'a>) -> Vec<(&'static str, &'a Link)> {
     let [there, back] = pair.ways;
-    let drawn = |link: Option<&'a Link>, arrows: [&'static str; 3]| {
+    let drawn = |link: Option<&'a Link>, arrows: [&'static str; 4]| {
         link.map(|link| {
             let arrow = match link.state {
                 Passage::Open => arrows[0],
                 Passage::Cut(_) => arrows[1],
                 Passage::Frozen => arrows[2],
+                Passage::CutPorts(_) => arrows[3],
             };
             (arrow, link)
         })
@@ -181,7 +182,12 @@ dc1 <──────── dc2  delay=20ms jitter=2ms loss=1%
         let drawn = text(&picture, 200);
         assert!(drawn.contains("dc1 <── X ──> dc2  delay=20ms  cut (drop)"), "{drawn}");
         assert_eq!(drawn.matches("delay").count(), 1);
+        for link in &mut picture.links {
+            link.state = Passage::CutPorts("bus".to_owned());
+        }
+        let drawn = text(&picture, 200);
+        assert!(drawn.contains("dc1 <── x ──> dc2  delay=20ms  cut (bus)"), "{drawn}");
         picture.links.pop();
-        assert!(text(&picture, 200).contains("dc1 ─── X ──> dc2"));
+        assert!(text(&picture, 200).contains("dc1 ─── x ──> dc2"));
     }
 }

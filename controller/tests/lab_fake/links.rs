@@ -2,7 +2,7 @@
 
 use super::*;
 use testbed::conditions::Timetable;
-use testbed::lab::Played;
+use testbed::lab::{Only, Played};
 use wire::{Conditions, Defect, Loss, Mirror, Path, StreamSettings, Transport};
 
 #[tokio::test(start_paused = true)]
@@ -31,6 +31,91 @@ async fn a_change_of_a_link_leaves_its_other_conditions_and_the_other_direction(
     lab.set_path(Path::Kernel).await.unwrap();
     let links = lab.links().await.unwrap();
     assert!(links.iter().all(|link| link.path == Path::Kernel), "all relays take it");
+}
+
+#[test]
+fn which_ports_are_meant_follows_from_the_nodes_and_what_nobody_has_is_an_error() {
+    let ports = |topology: &str, only: &str| {
+        let plan = plan_from(topology, "one", &[], |_| {});
+        let only: Only = only.parse().unwrap();
+        only.ports(&plan)
+            .map_err(|error| format!("{error} / {}", error.hint().unwrap()))
+    };
+    assert_eq!(ports("cluster-c", "clients"), Ok(vec![6379]));
+    assert_eq!(ports("cluster-c", "bus"), Ok(vec![16_379]));
+    assert_eq!(ports("cluster-c", "16379,6379,6379"), Ok(vec![6379, 16_379]));
+    assert_eq!(ports("two-dc", "clients"), Ok(vec![5432, 6379]));
+    assert_eq!(ports("sentinel", "clients"), Ok(vec![6379, 26_379]));
+    let refused = ports("two-dc", "bus").unwrap_err();
+    assert!(refused.contains("no node of the lab is in a cluster"), "{refused}");
+    let refused = ports("cluster-c", "6379,7000").unwrap_err();
+    assert!(
+        refused.contains("no node of the lab listens on 7000") && refused.contains("6379,16379"),
+        "{refused}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cut_of_ports_stands_beside_one_of_the_link_and_ends_with_the_heal() {
+    let fake = Fake::new();
+    let lab = raised(&fake, plan_of("one", &[])).await;
+    let (one, other) = (dc("dc1"), dc("dc2"));
+    let refused = lab.cut_ports_both(&one, &other, &Only::Bus).await.unwrap_err();
+    assert!(matches!(refused, LabError::NoPort { .. }), "{refused}");
+    let postgres = Only::Ports(vec![5432]);
+    let cut = lab.cut_ports_both(&one, &other, &postgres).await.unwrap();
+    for link in &cut {
+        assert_eq!((link.status.cut, link.only.as_ref()), (None, Some(&postgres)));
+    }
+    let reset = lab
+        .cut_ports(&one, &other, &Only::Clients, CutKind::Reset)
+        .await
+        .unwrap();
+    let ports = reset.status.port_cut().unwrap();
+    assert_eq!(
+        (ports.kind, ports.ports.as_slice()),
+        (CutKind::Reset, &[5432, 6379][..])
+    );
+    assert_eq!(reset.only, Some(Only::Clients));
+    let whole = lab.cut(&one, &other, CutKind::Drop).await.unwrap();
+    assert!(whole.status.cut.is_some() && whole.only.is_some());
+    // What was there before is put back, and the cut of the link stays.
+    let before = cut[0].status.port_cut();
+    let restored = lab.restore_ports(&one, &other, before).await.unwrap();
+    assert_eq!(
+        (restored.only, restored.status.cut),
+        (Some(postgres), Some(CutKind::Drop))
+    );
+    let healed = lab.heal_both(&one, &other).await.unwrap();
+    assert!(
+        healed
+            .iter()
+            .all(|link| link.only.is_none() && link.status.cut.is_none())
+    );
+    assert!(healed[1].status.last_port_cut.as_ref().unwrap().ended_ns.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn ports_are_cut_in_packet_mode_only_and_it_is_not_left_under_such_a_cut() {
+    let fake = Fake::new();
+    let lab = raised(&fake, plan_of("one", &[])).await;
+    let (one, other) = (dc("dc1"), dc("dc2"));
+    // One direction: neither relay may leave.
+    lab.cut_ports(&other, &one, &Only::Clients, CutKind::Drop)
+        .await
+        .unwrap();
+    for path in [Path::Kernel, Path::Stream(StreamSettings::default())] {
+        let refused = lab.set_path(path).await.unwrap_err();
+        assert!(
+            refused.to_string().contains("ports of link dc2:dc1 are cut"),
+            "{refused}"
+        );
+        assert!(lab.links().await.unwrap().iter().all(|link| link.path == Path::Tun));
+    }
+    lab.heal(&other, &one).await.unwrap();
+    lab.set_path(Path::Kernel).await.unwrap();
+    let refused = lab.cut_ports_both(&one, &other, &Only::Clients).await.unwrap_err();
+    assert!(refused.to_string().contains("packet mode only"), "{refused}");
 }
 
 fn in_stream_mode(topology: &mut Topology) {

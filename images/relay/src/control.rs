@@ -149,6 +149,7 @@ impl Desk {
                 self.wire.change(to, Change::Set { conditions, flush })
             }
             RelayOrder::Cut { to, kind } => self.wire.change(to, Change::Cut { kind }),
+            RelayOrder::CutPorts { to, kind, ports } => self.wire.change(to, Change::CutPorts { kind, ports }),
             RelayOrder::Heal { to } => self.wire.change(to, Change::Heal),
             RelayOrder::Freeze { to } => self.wire.change(to, Change::Freeze),
             RelayOrder::Thaw { to } => self.wire.change(to, Change::Thaw),

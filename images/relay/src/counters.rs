@@ -57,6 +57,7 @@ impl Counters {
     pub fn dropped(&mut self, fate: Fate, packets: u64) {
         let total = match fate {
             Fate::Cut => &mut self.totals.dropped_cut,
+            Fate::Ports => &mut self.totals.dropped_ports,
             Fate::Queue => &mut self.totals.dropped_queue,
             Fate::Rate => &mut self.totals.dropped_rate,
             Fate::Frozen => &mut self.totals.dropped_frozen,
@@ -171,6 +172,7 @@ mod tests {
         let mut counters = Counters::default();
         let ends = [
             Fate::Cut,
+            Fate::Ports,
             Fate::Queue,
             Fate::Rate,
             Fate::Frozen,
@@ -187,6 +189,7 @@ mod tests {
         let shown = counters.snapshot(0, 0, 0);
         let counted = [
             shown.dropped_cut,
+            shown.dropped_ports,
             shown.dropped_queue,
             shown.dropped_rate,
             shown.dropped_frozen,
@@ -194,6 +197,6 @@ mod tests {
             shown.dropped_mtu,
             shown.dropped_write,
         ];
-        assert_eq!(counted, [1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(counted, [1, 2, 3, 4, 5, 6, 7, 8]);
     }
 }

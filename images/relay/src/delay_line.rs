@@ -153,6 +153,23 @@ impl DelayLine {
         packets
     }
 
+    /// Destroy what is in flight and `doomed`; the others keep their times and their order. Returns the number of packets.
+    pub fn destroy(&mut self, mut doomed: impl FnMut(&[u8]) -> bool) -> usize {
+        let (packets, header_len) = (self.packets(), self.header_len);
+        let mut bytes = 0;
+        let mut stays = |frame: &[u8]| {
+            let stays = !doomed(frame);
+            if !stays {
+                bytes += frame.len().saturating_sub(header_len) as u64;
+            }
+            stays
+        };
+        self.queue.retain(|held| stays(&held.frame));
+        self.free.retain(|free| stays(&free.frame));
+        self.bytes -= bytes;
+        packets - self.packets()
+    }
+
     /// Packets in flight.
     pub fn packets(&self) -> usize {
         self.queue.len() + self.free.len()
@@ -202,6 +219,20 @@ mod tests {
             line.push(100, Kept, &[i]).unwrap();
         }
         assert_eq!(frames(&mut line, 100), (0..50).collect::<Vec<u8>>());
+    }
+
+    #[test]
+    fn what_is_not_destroyed_keeps_its_time_its_order_and_its_bytes() {
+        let mut line = DelayLine::new(1000, 1);
+        for (i, order) in [(1, Kept), (2, Free), (3, Kept), (4, Free), (5, Kept)] {
+            line.push(100 - u64::from(i), order, &[i, 0, 0]).unwrap();
+        }
+        assert_eq!(line.destroy(|frame| frame[0] == 3 || frame[0] == 4), 2);
+        assert_eq!((line.packets(), line.bytes()), (3, 6));
+        assert!(frames(&mut line, 97).is_empty());
+        assert_eq!(frames(&mut line, 98), [2]);
+        assert_eq!(frames(&mut line, 99), [1, 5]);
+        assert_eq!(line.bytes(), 0);
     }
 
     #[test]

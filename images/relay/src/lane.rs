@@ -47,7 +47,14 @@ pub enum Change {
         /// How.
         kind: CutKind,
     },
-    /// End a cut.
+    /// Cut these ports and no others; none: end such a cut.
+    CutPorts {
+        /// How.
+        kind: CutKind,
+        /// Of either end.
+        ports: Vec<u16>,
+    },
+    /// End a cut, of the whole link and of ports.
     Heal,
     /// Let nothing pass and keep what arrives.
     Freeze,
@@ -137,8 +144,8 @@ impl Lane {
             return self.split(now_ns, frame);
         }
         self.note_arrival(now_ns, frame);
-        if self.link.cut().is_some() {
-            return self.destroy(now_ns, frame);
+        if let Some(fate) = self.cut_of(frame) {
+            return self.destroy(now_ns, fate, frame);
         }
         self.hold(now_ns, frame);
     }
@@ -155,7 +162,7 @@ impl Lane {
         }
         let (header, packet) = frame.split_at(self.header_len.min(frame.len()));
         match self.link.judge(now_ns, wire_bytes(header, packet)) {
-            Verdict::Cut => self.destroy(now_ns, frame),
+            Verdict::Cut => self.destroy(now_ns, Fate::Cut, frame),
             Verdict::Rate => self.drop(now_ns, Fate::Rate, frame),
             Verdict::Hold {
                 due_ns,
@@ -257,6 +264,7 @@ impl Lane {
                 }
             }
             Change::Cut { kind } => self.begin_cut(now_ns, kind),
+            Change::CutPorts { kind, ports } => self.cut_ports(now_ns, kind, ports),
             Change::Heal => self.link.heal(now_ns),
             Change::Freeze => self.link.freeze(true),
             Change::Thaw if self.link.frozen() => {
@@ -324,6 +332,7 @@ impl Lane {
             cut: self.link.cut(),
             last_cut_ns: self.link.last_cut_ns(),
             last_heal_ns: self.link.last_heal_ns(),
+            last_port_cut: self.link.last_port_cut().cloned(),
             capturing: self.tap.is_open(),
             frozen: self.link.frozen(),
             playing_since_ns: self.player.as_ref().map(Player::start_ns),

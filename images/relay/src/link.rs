@@ -2,13 +2,15 @@
 //!
 //! Pure: time is an argument, and of packets nothing is stored but when the last of them has passed the bottleneck. A
 //! verdict depends on the conditions in force when the packet arrives, so a changed delay never touches what is
-//! already in flight; a cut does, but destroying what is held is the lane's work, and so is keeping it while frozen.
+//! already in flight; a cut does, but destroying what is held is the lane's work, and so is keeping it while frozen. A cut of
+//! ports is a state of its own beside that of the whole link; a heal ends both.
 
 use crate::chance::Chance;
 use crate::delay_line::Order;
+use crate::packet::{Ipv4, Tcp};
 use crate::rate::Bottleneck;
 use std::net::Ipv4Addr;
-use wire::{Conditions, CutKind, RelayLinkConfig};
+use wire::{Conditions, CutKind, PortCut, RelayLinkConfig};
 
 /// What becomes of an arriving packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +44,9 @@ pub struct Link {
     cut: Option<CutKind>,
     last_cut_ns: Option<u64>,
     last_heal_ns: Option<u64>,
+    last_port_cut: Option<PortCut>,
+    /// Whether that is in force: asked for every packet.
+    cuts_ports: bool,
 }
 
 impl Link {
@@ -60,6 +65,8 @@ impl Link {
             cut: None,
             last_cut_ns: None,
             last_heal_ns: None,
+            last_port_cut: None,
+            cuts_ports: false,
         }
     }
 
@@ -76,6 +83,30 @@ impl Link {
     /// The cut in force.
     pub fn cut(&self) -> Option<CutKind> {
         self.cut
+    }
+
+    /// The last cut of ports, in force or ended.
+    pub fn last_port_cut(&self) -> Option<&PortCut> {
+        self.last_port_cut.as_ref()
+    }
+
+    /// The cut of ports in force.
+    pub fn port_cut(&self) -> Option<&PortCut> {
+        self.last_port_cut().filter(|_| self.cuts_ports)
+    }
+
+    /// Whether a cut of ports destroys this packet. Only TCP segments in one piece are: a later piece has no ports, and
+    /// the kernel of the nodes makes no pieces of TCP.
+    #[inline]
+    pub fn cuts(&self, packet: &[u8]) -> bool {
+        self.cuts_ports && self.cuts_port_of(packet)
+    }
+
+    #[cold]
+    fn cuts_port_of(&self, packet: &[u8]) -> bool {
+        let Some(cut) = self.port_cut() else { return false };
+        let tcp = Ipv4::read(packet).and_then(|packet| Tcp::read(&packet));
+        tcp.is_some_and(|tcp| cut.ports.contains(&tcp.source_port) || cut.ports.contains(&tcp.destination_port))
     }
 
     /// Whether nothing passes for now.
@@ -168,11 +199,37 @@ impl Link {
         self.cut = Some(kind);
     }
 
-    /// End the cut at `now_ns`. A link that is not cut stays as it is.
+    /// Cut these ports, and no others, from `now_ns` on; none: end a cut of ports. Ports that were cut already keep the time at
+    /// which their cut began.
+    pub fn cut_ports(&mut self, kind: CutKind, mut ports: Vec<u16>, now_ns: u64) {
+        ports.sort_unstable();
+        ports.dedup();
+        if ports.is_empty() {
+            return self.heal_ports(now_ns);
+        }
+        let same = self.port_cut().filter(|before| before.ports == ports);
+        self.last_port_cut = Some(PortCut {
+            kind,
+            began_ns: same.map_or(now_ns, |before| before.began_ns),
+            ports,
+            ended_ns: None,
+        });
+        self.cuts_ports = true;
+    }
+
+    /// End the cut at `now_ns`, of the whole link and of ports. A link that is not cut stays as it is.
     pub fn heal(&mut self, now_ns: u64) {
         if self.cut.take().is_some() {
             self.last_heal_ns = Some(now_ns);
         }
+        self.heal_ports(now_ns);
+    }
+
+    fn heal_ports(&mut self, now_ns: u64) {
+        if let Some(cut) = self.last_port_cut.as_mut().filter(|_| self.cuts_ports) {
+            cut.ended_ns = Some(now_ns);
+        }
+        self.cuts_ports = false;
     }
 }
 
@@ -216,6 +273,52 @@ mod tests {
     fn a_packet_is_due_one_delay_after_its_arrival() {
         assert_eq!(link(20).judge(100, 100), due(120));
         assert_eq!(link(0).judge(100, 100), due(100));
+    }
+
+    #[test]
+    fn a_cut_of_ports_meets_segments_of_them_from_either_side_and_nothing_else() {
+        use crate::packet::flag;
+        use crate::sample::{FAR_PORT, NEAR_PORT, tcp, udp};
+        let mut link = link(20);
+        let segment = tcp(1, 1, flag::ACK, b"");
+        let mut piece = segment.clone();
+        piece[6] = 0x20;
+        let met = |link: &Link| [&segment, &piece, &udp(b"")].map(|packet| link.cuts(packet));
+        for ports in [[FAR_PORT, 1], [2, NEAR_PORT]] {
+            link.cut_ports(CutKind::Drop, ports.to_vec(), 7);
+            assert_eq!(met(&link), [true, false, false], "{ports:?}");
+            assert!(!link.cuts(&[]) && link.cut().is_none());
+        }
+        link.cut_ports(CutKind::Drop, vec![1, 2], 8);
+        assert_eq!(met(&link), [false; 3]);
+    }
+
+    #[test]
+    fn a_cut_of_ports_has_its_own_times_and_ends_with_a_heal() {
+        let mut link = link(20);
+        let shown = |link: &Link| {
+            let cut = link.last_port_cut().unwrap();
+            (cut.kind, cut.ports.clone(), cut.began_ns, cut.ended_ns)
+        };
+        assert_eq!(link.last_port_cut(), None);
+        link.cut_ports(CutKind::Drop, vec![9, 7, 9], 10);
+        assert_eq!(shown(&link), (CutKind::Drop, vec![7, 9], 10, None));
+        link.cut_ports(CutKind::Reset, vec![7, 9], 20);
+        assert_eq!(shown(&link), (CutKind::Reset, vec![7, 9], 10, None));
+        link.cut_ports(CutKind::Drop, vec![8], 30);
+        assert_eq!(shown(&link), (CutKind::Drop, vec![8], 30, None));
+        assert_eq!((link.cut(), link.last_cut_ns()), (None, None));
+        link.begin_cut(CutKind::Drop, 35);
+        link.cut_ports(CutKind::Drop, Vec::new(), 40);
+        assert_eq!(
+            (link.cut().is_some(), link.port_cut(), shown(&link).3),
+            (true, None, Some(40))
+        );
+        link.cut_ports(CutKind::Drop, vec![8], 50);
+        link.heal(60);
+        assert_eq!((link.last_heal_ns(), shown(&link).3), (Some(60), Some(60)));
+        link.heal(70);
+        assert_eq!((link.last_heal_ns(), shown(&link).3), (Some(60), Some(60)));
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //! what it must know of the links.
 //!
 //! Refuses in stream mode what a relay that terminates TCP cannot do: every condition but a constant delay, and schedules,
-//! since nobody would tell the far relay of their steps. Refuses `close` outside it. What must stay true: the rules lead to
+//! since nobody would tell the far relay of their steps, and cuts of ports, since it knows one state of a link for all of its
+//! connections. Refuses `close` outside it, and for ports everywhere. What must stay true: the rules lead to
 //! the thread only while it listens, and when it is ended, its resets leave before the rules go.
 
 use crate::router::UnknownLink;
@@ -36,6 +37,12 @@ pub enum PathsError {
     /// A cut of stream mode.
     #[error("a cut of kind `close` needs stream mode: the relay ends no connection of others in order")]
     Close,
+    /// A cut of ports where the relay does not carry packets.
+    #[error("ports of a link are cut in packet mode only; those of the link to `{0}` would be in another")]
+    Ports(String),
+    /// A cut of ports of a kind that ends connections in order.
+    #[error("ports are cut by `drop` or `reset`: the relay ends no connection of others in order")]
+    ClosePorts,
 }
 
 struct Far {
@@ -111,6 +118,12 @@ impl Paths {
             RelayOrder::Cut {
                 kind: CutKind::Close, ..
             } if !is_stream => Err(PathsError::Close),
+            RelayOrder::CutPorts {
+                kind: CutKind::Close, ..
+            } => Err(PathsError::ClosePorts),
+            RelayOrder::CutPorts { to, ports, .. } if self.path() != Path::Tun && !ports.is_empty() => {
+                Err(PathsError::Ports(to.clone()))
+            }
             RelayOrder::Set { to, conditions, .. } if is_stream && !is_just_delay(conditions) => {
                 Err(PathsError::NotJustDelay(to.clone()))
             }
@@ -129,6 +142,9 @@ impl Paths {
         let was_stream = self.stream.is_some();
         for link in links {
             match path {
+                Path::Kernel | Path::Stream(_) if link.port_cut().is_some() => {
+                    return Err(PathsError::Ports(link.to.clone()));
+                }
                 Path::Tun | Path::Kernel if link.cut == Some(CutKind::Close) => return Err(PathsError::Close),
                 Path::Tun | Path::Kernel => {}
                 Path::Stream(_) if !is_just_delay(&link.conditions) => {

@@ -26,7 +26,7 @@ pub use probe::{
 };
 pub use relay::{
     Captured, CapturedPacket, CutKind, Defect, Fate, FromRelay, LATENESS_BOUNDS_NS, LinkCounters, LinkStatus, Mirror,
-    RelayAnswer, RelayConfig, RelayLinkConfig, RelayOrder, RelayStatus, StreamStatus, ToRelay,
+    PortCut, RelayAnswer, RelayConfig, RelayLinkConfig, RelayOrder, RelayStatus, StreamStatus, ToRelay,
 };
 pub use seen::{SocketsSeen, StreamRecord};
 

@@ -57,7 +57,17 @@ pub enum RelayOrder {
         /// How.
         kind: CutKind,
     },
-    /// End a cut.
+    /// Cut TCP ports of the link, and nothing else of it, until `Heal`: what arrives and what is held of their connections is
+    /// destroyed. It takes the place of an earlier cut of ports and leaves one of the whole link alone.
+    CutPorts {
+        /// Far end of the link.
+        to: String,
+        /// How; `close` is no way to cut ports.
+        kind: CutKind,
+        /// Of either end of a connection (empty: end a cut of ports).
+        ports: Vec<u16>,
+    },
+    /// End a cut, of the whole link and of ports.
     Heal {
         /// Far end of the link.
         to: String,
@@ -182,6 +192,21 @@ impl CutKind {
     }
 }
 
+/// A cut of TCP ports; everything else passes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct PortCut {
+    /// How.
+    pub kind: CutKind,
+    /// Of either end of a connection; sorted, each once, never empty.
+    pub ports: Vec<u16>,
+    /// When it began.
+    pub began_ns: u64,
+    /// When it ended (`None`: it is in force).
+    pub ended_ns: Option<u64>,
+}
+
 /// What a relay is told at its start, as JSON in its only argument.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -302,12 +327,15 @@ pub struct LinkStatus {
     pub to: String,
     /// Conditions in force for arriving packets.
     pub conditions: Conditions,
-    /// The cut in force.
+    /// The cut in force, of the whole link.
     pub cut: Option<CutKind>,
-    /// When the last cut began (`None`: never cut).
+    /// When the last cut of the whole link began (`None`: never cut).
     pub last_cut_ns: Option<u64>,
     /// When the last cut ended (`None`: never, or still cut).
     pub last_heal_ns: Option<u64>,
+    /// The last cut of ports, in force or ended.
+    #[serde(default)]
+    pub last_port_cut: Option<PortCut>,
     /// Whether it is frozen.
     #[serde(default)]
     pub frozen: bool,
@@ -334,12 +362,19 @@ impl LinkStatus {
             cut: None,
             last_cut_ns: None,
             last_heal_ns: None,
+            last_port_cut: None,
             frozen: false,
             playing_since_ns: None,
             next_step: None,
             capturing: false,
             counters: LinkCounters::default(),
         }
+    }
+
+    /// The cut of ports in force.
+    #[must_use]
+    pub fn port_cut(&self) -> Option<&PortCut> {
+        self.last_port_cut.as_ref().filter(|cut| cut.ended_ns.is_none())
     }
 }
 
@@ -374,6 +409,8 @@ pub struct LinkCounters {
     pub held_bytes_max: u64,
     /// Packets destroyed because the link was cut, in flight included.
     pub dropped_cut: u64,
+    /// Packets destroyed because their port was cut, in flight included.
+    pub dropped_ports: u64,
     /// Packets dropped because the link held as much as it may.
     pub dropped_queue: u64,
     /// Packets dropped because too much waited for its turn at the rate.
@@ -437,6 +474,8 @@ pub enum Fate {
     Departed,
     /// Destroyed by a cut, on arrival or in flight.
     Cut,
+    /// The same by a cut of its port.
+    Ports,
     /// No room.
     Queue,
     /// No room to wait for its turn at the rate.

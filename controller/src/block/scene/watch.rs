@@ -15,7 +15,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use wire::{CutKind, Path, RelayOrder, RelayStatus};
+use wire::{CutKind, Path, PortCut, RelayOrder, RelayStatus};
 
 /// Between two beacons of a direction.
 const INTERVAL: Duration = Duration::from_millis(20);
@@ -220,7 +220,14 @@ async fn look(
 }
 
 /// What of a link makes a look worth keeping.
-type LinkKey<'a> = (&'a wire::Conditions, Option<CutKind>, bool, Option<u64>, u64);
+type LinkKey<'a> = (
+    &'a wire::Conditions,
+    Option<CutKind>,
+    Option<&'a PortCut>,
+    bool,
+    Option<u64>,
+    u64,
+);
 
 /// What makes a look worth keeping: everything but what passes all the time.
 fn key(status: &RelayStatus) -> (u64, Path, &str, u64, Vec<LinkKey<'_>>) {
@@ -231,7 +238,14 @@ fn key(status: &RelayStatus) -> (u64, Path, &str, u64, Vec<LinkKey<'_>>) {
             + counters.dropped_frozen
             + counters.dropped_write
             + counters.overloaded_tenths;
-        (&link.conditions, link.cut, link.frozen, link.playing_since_ns, dropped)
+        (
+            &link.conditions,
+            link.cut,
+            link.port_cut(),
+            link.frozen,
+            link.playing_since_ns,
+            dropped,
+        )
     });
     (
         status.since_ns,

@@ -3,7 +3,7 @@
 use crate::cli::{CutArgs, Kind, LinkVerb};
 use crate::conditions::{Condition, Key, Timetable, check, not_in_stream_mode, parse_delay};
 use crate::error::{CommandError, ExitCode};
-use crate::lab::{Lab, LabError, LinkSeen, Played};
+use crate::lab::{Lab, LabError, LinkSeen, Only, Played};
 use futures_util::future::join_all;
 use wire::{Conditions, CutKind, Defect, Path, Schedule};
 
@@ -22,6 +22,7 @@ pub(super) enum Change {
         flush: bool,
     },
     Cut(CutKind),
+    CutPorts(CutKind, Only),
     Heal,
     Freeze,
     Thaw,
@@ -34,11 +35,7 @@ impl Change {
     pub(super) fn of(verb: &LinkVerb) -> Result<Self, CommandError> {
         Ok(match verb {
             LinkVerb::Show { .. } | LinkVerb::Capture(_) | LinkVerb::Mode(_) => Self::None,
-            LinkVerb::Cut(CutArgs { kind, .. }) => Self::Cut(match kind {
-                Kind::Drop => CutKind::Drop,
-                Kind::Reset => CutKind::Reset,
-                Kind::Close => CutKind::Close,
-            }),
+            LinkVerb::Cut(args) => Self::cut(args)?,
             LinkVerb::Heal(_) => Self::Heal,
             LinkVerb::Freeze(_) => Self::Freeze,
             LinkVerb::Thaw(_) => Self::Thaw,
@@ -47,6 +44,24 @@ impl Change {
             LinkVerb::Play(args) => Self::play(&args.schedule)?,
             LinkVerb::Sabotage(args) => Self::Sabotage(defect(&args.defect)?),
         })
+    }
+
+    fn cut(args: &CutArgs) -> Result<Self, CommandError> {
+        let kind = match args.kind {
+            Kind::Drop => CutKind::Drop,
+            Kind::Reset => CutKind::Reset,
+            Kind::Close => CutKind::Close,
+        };
+        match &args.only {
+            None => Ok(Self::Cut(kind)),
+            Some(_) if kind == CutKind::Close => {
+                let text = format!("cut ports of {} with `close`", args.at.link);
+                Err(CommandError::new(ExitCode::Usage, text).hint(
+                    "`close` ends terminated connections and ports are cut in packet mode only: --kind drop or reset",
+                ))
+            }
+            Some(only) => Ok(Self::CutPorts(kind, only.clone())),
+        }
     }
 
     fn set(link: &str, words: &[String], flush: bool) -> Result<Self, CommandError> {
@@ -142,6 +157,7 @@ pub(super) async fn apply(lab: &Lab, change: &Change, before: &[LinkSeen]) -> Re
             Change::None | Change::Play(_) => Ok(link.clone()),
             Change::Set { flush, .. } => lab.set(from, to, conditions, *flush).await,
             Change::Cut(kind) => lab.cut(from, to, *kind).await,
+            Change::CutPorts(kind, only) => lab.cut_ports(from, to, only, *kind).await,
             Change::Heal => lab.heal(from, to).await,
             Change::Freeze => lab.freeze(from, to).await,
             Change::Thaw => lab.thaw(from, to).await,
@@ -163,6 +179,16 @@ fn changed(lab: &Lab, change: &Change, link: &LinkSeen) -> Result<Conditions, Co
             return Err(CommandError::new(ExitCode::Usage, text).hint(
                 "only who terminates connections can end them in order: testbed link mode stream, or --kind reset",
             ));
+        }
+        Change::CutPorts(_, only) => {
+            only.ports(&lab.plan)?;
+            if link.path != Path::Tun {
+                let text = format!("cut ports of {}:{} outside packet mode", link.from, link.to);
+                return Err(CommandError::new(ExitCode::Usage, text).hint(
+                    "a relay that does not carry packets knows one state of a link for all connections: testbed link mode packet",
+                ));
+            }
+            return Ok(conditions);
         }
         _ => return Ok(conditions),
     };
@@ -211,13 +237,24 @@ pub(super) async fn restore(lab: &Lab, change: &Change, before: &[LinkSeen]) -> 
         let (from, to, status) = (&link.from, &link.to, &link.status);
         match (change, status.cut) {
             (Change::Set { .. }, _) => lab.set(from, to, &status.conditions, false).await.map(drop),
-            (Change::Cut(_), None) => lab.heal(from, to).await.map(drop),
+            (Change::Cut(_), None) => heal_whole(lab, link).await,
+            (Change::CutPorts(..), _) => lab.restore_ports(from, to, status.port_cut()).await.map(drop),
             (Change::Cut(kind), Some(before)) if *kind != before => lab.cut(from, to, before).await.map(drop),
             (Change::Freeze, _) if !status.frozen => lab.thaw(from, to).await.map(drop),
             _ => Ok(()),
         }
     });
     join_all(restored).await.into_iter().collect()
+}
+
+/// A heal ends a cut of ports too; one that was there before begins anew.
+async fn heal_whole(lab: &Lab, before: &LinkSeen) -> Result<(), LabError> {
+    let (from, to) = (&before.from, &before.to);
+    lab.heal(from, to).await?;
+    match before.status.port_cut() {
+        None => Ok(()),
+        cut => lab.restore_ports(from, to, cut).await.map(drop),
+    }
 }
 
 #[cfg(test)]

@@ -21,9 +21,11 @@ pub struct LinkRow {
     pub delay_us: u64,
     /// All conditions, as asked for.
     pub conditions: Conditions,
-    /// Kind of the cut in force.
+    /// Kind of the cut in force, of the whole link.
     pub cut: Option<&'static str>,
-    /// Milliseconds since the last cut began.
+    /// The cut of ports in force.
+    pub cut_ports: Option<CutPortsRow>,
+    /// Milliseconds since the last cut began, of the whole link or of ports.
     pub last_cut_ago_ms: Option<u64>,
     /// Milliseconds since it ended.
     pub last_heal_ago_ms: Option<u64>,
@@ -60,11 +62,24 @@ pub struct LinkRow {
     pub overloaded_ms: u64,
 }
 
+/// A cut of TCP ports; everything else passes.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct CutPortsRow {
+    /// What they are called in this lab: `clients`, `bus`, or the ports.
+    pub only: String,
+    /// The ports, of either end of a connection.
+    pub ports: Vec<u16>,
+    /// Kind of the cut.
+    pub kind: &'static str,
+}
+
 /// Packets that did not pass, since the relay started.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct DroppedRow {
     /// Destroyed by cuts, in flight included.
     pub cut_packets: u64,
+    /// Destroyed by cuts of their port, in flight included.
+    pub port_cut_packets: u64,
     /// Lost by chance, as the conditions say.
     pub loss_packets: u64,
     /// No room to wait for their turn at the rate.
@@ -123,6 +138,9 @@ impl From<&LinkSeen> for LinkRow {
     fn from(seen: &LinkSeen) -> Self {
         let status = &seen.status;
         let counters = &status.counters;
+        let whole = status.last_cut_ns.map(|began_ns| (began_ns, status.last_heal_ns));
+        let ports = status.last_port_cut.as_ref().map(|cut| (cut.began_ns, cut.ended_ns));
+        let last_cut = whole.into_iter().chain(ports).max_by_key(|(began_ns, _)| *began_ns);
         let ago = |stamp: Option<u64>| stamp.map(|stamp| seen.now_ns.saturating_sub(stamp) / 1_000_000);
         Self {
             from: seen.from.to_string(),
@@ -131,8 +149,16 @@ impl From<&LinkSeen> for LinkRow {
             delay_us: status.conditions.delay_ns / 1000,
             conditions: status.conditions.clone(),
             cut: status.cut.map(CutKind::word),
-            last_cut_ago_ms: ago(status.last_cut_ns),
-            last_heal_ago_ms: ago(status.last_heal_ns),
+            cut_ports: status
+                .port_cut()
+                .zip(seen.only.as_ref())
+                .map(|(cut, only)| CutPortsRow {
+                    only: only.to_string(),
+                    ports: cut.ports.clone(),
+                    kind: cut.kind.word(),
+                }),
+            last_cut_ago_ms: ago(last_cut.map(|(began_ns, _)| began_ns)),
+            last_heal_ago_ms: ago(last_cut.and_then(|(_, ended_ns)| ended_ns)),
             frozen: status.frozen,
             playing_for_ms: ago(status.playing_since_ns),
             next_step: status.next_step.clone().map(|step| {
@@ -159,6 +185,7 @@ impl From<&LinkCounters> for DroppedRow {
     fn from(counters: &LinkCounters) -> Self {
         Self {
             cut_packets: counters.dropped_cut,
+            port_cut_packets: counters.dropped_ports,
             loss_packets: counters.dropped_loss,
             rate_packets: counters.dropped_rate,
             mtu_packets: counters.dropped_mtu,
@@ -169,11 +196,22 @@ impl From<&LinkCounters> for DroppedRow {
     }
 }
 
+impl CutPortsRow {
+    /// What is cut, for people; the usual kind goes without saying.
+    pub(in crate::commands) fn text(&self) -> String {
+        if self.kind == CutKind::Drop.word() {
+            return self.only.clone();
+        }
+        format!("{}, {}", self.only, self.kind)
+    }
+}
+
 impl DroppedRow {
     /// `0`, or how many and why.
     fn text(&self) -> String {
         let reasons = [
             ("cut", self.cut_packets),
+            ("port cut", self.port_cut_packets),
             ("loss", self.loss_packets),
             ("rate", self.rate_packets),
             ("mtu", self.mtu_packets),
@@ -251,15 +289,17 @@ fn seconds(ms: u64) -> String {
 }
 
 fn state(link: &LinkRow) -> String {
-    let mut state = match (link.cut, link.last_heal_ago_ms) {
-        (Some(kind), _) => format!("cut ({kind})"),
-        (None, _) if link.frozen => "frozen".to_owned(),
-        (None, Some(ago)) => format!("up (healed {} ago)", seconds(ago)),
-        (None, None) => "up".to_owned(),
+    let cuts = [
+        link.cut.map(str::to_owned),
+        link.cut_ports.as_ref().map(CutPortsRow::text),
+    ];
+    let cuts = cuts.into_iter().flatten().map(|cut| format!("cut ({cut})"));
+    let holds: Vec<String> = cuts.chain(link.frozen.then(|| "frozen".to_owned())).collect();
+    let mut state = match (holds.as_slice(), link.last_heal_ago_ms) {
+        ([], Some(ago)) => format!("up (healed {} ago)", seconds(ago)),
+        ([], None) => "up".to_owned(),
+        (holds, _) => holds.join(", "),
     };
-    if link.cut.is_some() && link.frozen {
-        state += ", frozen";
-    }
     if let Some(ms) = link.playing_for_ms {
         state += &format!(", schedule since {}", seconds(ms));
         if let Some(next) = &link.next_step {
@@ -340,8 +380,9 @@ pub(super) fn stream_table(relays: &[RelayRow]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lab::Only;
     use crate::names::DatacenterName;
-    use wire::{Action, LinkStatus, Step};
+    use wire::{Action, LinkStatus, PortCut, Step};
 
     fn seen(status: LinkStatus) -> LinkRow {
         LinkRow::from(&LinkSeen {
@@ -349,6 +390,7 @@ mod tests {
             to: DatacenterName::new("dc2").unwrap(),
             now_ns: 10_000_000_000,
             path: Path::Tun,
+            only: status.port_cut().map(|_| Only::Bus),
             status,
         })
     }
@@ -367,6 +409,7 @@ mod tests {
         };
         assert_eq!(state(&seen(cut)), "cut (reset), frozen");
         let healed = LinkStatus {
+            last_cut_ns: Some(7_000_000_000),
             last_heal_ns: Some(8_000_000_000),
             playing_since_ns: Some(5_000_000_000),
             ..up()
@@ -396,12 +439,44 @@ mod tests {
     }
 
     #[test]
+    fn a_cut_of_ports_says_which_and_stands_beside_one_of_the_whole_link() {
+        let cut = |kind, ended_ns| LinkStatus {
+            last_port_cut: Some(PortCut {
+                kind,
+                ports: vec![16_379],
+                began_ns: 4_000_000_000,
+                ended_ns,
+            }),
+            ..up()
+        };
+        assert_eq!(state(&seen(cut(CutKind::Drop, None))), "cut (bus)");
+        assert_eq!(state(&seen(cut(CutKind::Reset, None))), "cut (bus, reset)");
+        let both = LinkStatus {
+            cut: Some(CutKind::Reset),
+            frozen: true,
+            ..cut(CutKind::Drop, None)
+        };
+        assert_eq!(state(&seen(both)), "cut (reset), cut (bus), frozen");
+        let healed = seen(cut(CutKind::Drop, Some(8_000_000_000)));
+        assert_eq!(state(&healed), "up (healed 2.0 s ago)");
+        assert!(healed.cut_ports.is_none() && healed.last_cut_ago_ms == Some(6000));
+        // Of the last cut, whichever sort it was.
+        let later = LinkStatus {
+            last_cut_ns: Some(9_000_000_000),
+            last_heal_ns: Some(9_500_000_000),
+            ..cut(CutKind::Drop, Some(8_000_000_000))
+        };
+        assert_eq!(state(&seen(later)), "up (healed 0.5 s ago)");
+    }
+
+    #[test]
     fn only_reasons_that_occurred_are_told() {
         let mut status = up();
         assert_eq!(seen(status.clone()).dropped.text(), "0");
         status.counters.dropped_cut = 2;
         status.counters.dropped_loss = 5;
-        assert_eq!(seen(status).dropped.text(), "7 (cut 2, loss 5)");
+        status.counters.dropped_ports = 1;
+        assert_eq!(seen(status).dropped.text(), "8 (cut 2, port cut 1, loss 5)");
     }
 
     #[test]

@@ -4,8 +4,8 @@ use crate::names::Kind;
 use crate::plan::ContainerSpec;
 use std::collections::BTreeMap;
 use wire::{
-    Action, Captured, CapturedPacket, Conditions, CutKind, Defect, Fate, LinkStatus, Mirror, Path, RelayAnswer,
-    RelayConfig, RelayOrder, RelayStatus, Schedule,
+    Action, Captured, CapturedPacket, Conditions, CutKind, Defect, Fate, LinkStatus, Mirror, Path, PortCut,
+    RelayAnswer, RelayConfig, RelayOrder, RelayStatus, Schedule,
 };
 
 /// A relay; empty for what is none.
@@ -86,6 +86,10 @@ impl Relay {
                 return Err("a cut of kind close needs stream mode".to_owned());
             }
             RelayOrder::Cut { to, kind } => self.link(to)?.cut(*kind, now_ns),
+            RelayOrder::CutPorts { ports, .. } if self.path != Some(Path::Tun) && !ports.is_empty() => {
+                return Err("ports are cut in packet mode only".to_owned());
+            }
+            RelayOrder::CutPorts { to, kind, ports } => self.link(to)?.cut_ports(*kind, ports, now_ns),
             RelayOrder::Heal { to } => self.link(to)?.heal(now_ns),
             RelayOrder::SetPath { path } => self.path = Some(*path),
             RelayOrder::Mirror { to, mirror } => self.link(to)?.mirror = Some(*mirror),
@@ -186,9 +190,29 @@ impl Outgoing {
         self.status.cut = Some(kind);
     }
 
+    /// These and no others; none: the end of it.
+    fn cut_ports(&mut self, kind: CutKind, ports: &[u16], now_ns: u64) {
+        if ports.is_empty() {
+            return self.heal_ports(now_ns);
+        }
+        self.status.last_port_cut = Some(PortCut {
+            kind,
+            ports: ports.to_vec(),
+            began_ns: now_ns,
+            ended_ns: None,
+        });
+    }
+
     fn heal(&mut self, now_ns: u64) {
         if self.status.cut.take().is_some() {
             self.status.last_heal_ns = Some(now_ns);
+        }
+        self.heal_ports(now_ns);
+    }
+
+    fn heal_ports(&mut self, now_ns: u64) {
+        if let Some(cut) = &mut self.status.last_port_cut {
+            cut.ended_ns.get_or_insert(now_ns);
         }
     }
 

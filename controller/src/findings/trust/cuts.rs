@@ -1,5 +1,5 @@
 //! Whether every cut cut: what came through one, and that the relays' counters prove that it took place. What is frozen is
-//! late and not lost, so a freeze proves no cut.
+//! late and not lost, so a freeze proves no cut. Beacons pass a cut of ports, of which only the counters tell.
 
 use super::beacons::Heard;
 use super::doubt::Doubt;
@@ -42,13 +42,46 @@ pub fn doubts(link: &Link<'_>, heard: &Heard) -> Vec<Doubt> {
         );
         doubts.push(Doubt::suspect(text));
     }
+    doubts.extend(of_ports(link));
     doubts
+}
+
+/// A cut of ports that nobody asked for, or that met nothing.
+fn of_ports(link: &Link<'_>) -> Option<Doubt> {
+    let (asked, destroyed) = (link.ever_cut_ports(), destroyed_by_port(link));
+    match (asked.as_slice(), destroyed) {
+        ([], 0) => None,
+        ([], packets) => {
+            let text = format!(
+                "somebody else cut ports of the link from {} in the middle of the block: {packets} packets of them were destroyed",
+                link.name()
+            );
+            Some(Doubt::void(Cause::Instrument, text))
+        }
+        (ports, 0) => Some(Doubt::suspect(format!(
+            "whether the cut of ports {} from {} cut is not known: it met no packet of them",
+            listed(ports),
+            link.name()
+        ))),
+        _ => None,
+    }
+}
+
+/// Ports for people.
+pub fn listed(ports: &[u16]) -> String {
+    if ports.is_empty() {
+        return "none".to_owned();
+    }
+    ports.iter().map(u16::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// A block whose method cuts, and in which nothing was cut.
 pub fn missing(block: BlockNumber, seen: &Seen<'_>) -> Option<Doubt> {
     let wanted = card::of(block).is_some_and(|card| card.cuts());
-    let any_cut = seen.links.iter().any(|link| cuts(link) > 0);
+    let any_cut = seen
+        .links
+        .iter()
+        .any(|link| cuts(link) > 0 || !link.ever_cut_ports().is_empty());
     if !wanted || any_cut || !seen.completed || !seen.watched() {
         return None;
     }
@@ -73,7 +106,15 @@ pub fn told(seen: &Seen<'_>) -> Option<String> {
             packets => format!("{}: {times}, {packets} packets destroyed", link.name()),
         })
     };
-    let told: Vec<String> = seen.links.iter().filter_map(told).collect();
+    let ports = |link: &Link<'_>| {
+        let ports = link.ever_cut_ports();
+        (!ports.is_empty()).then(|| {
+            let packets = destroyed_by_port(link);
+            format!("{}: ports {}, {packets} packets destroyed", link.name(), listed(&ports))
+        })
+    };
+    let links = seen.links.iter();
+    let told: Vec<String> = links.flat_map(|link| [told(link), ports(link)]).flatten().collect();
     (!told.is_empty()).then(|| format!("cuts {}", told.join("; ")))
 }
 
@@ -83,4 +124,8 @@ fn cuts(link: &Link<'_>) -> usize {
 
 fn destroyed(link: &Link<'_>) -> u64 {
     link.grew(|counters| counters.dropped_cut)
+}
+
+fn destroyed_by_port(link: &Link<'_>) -> u64 {
+    link.grew(|counters| counters.dropped_ports)
 }

@@ -1,6 +1,7 @@
 //! What the relays say of themselves: alive from start to end, doing what they were asked and nothing that nobody asked
 //! for, dropping nothing unasked, not overloaded, and scheduled alike.
 
+use super::cuts;
 use super::doubt::Doubt;
 use super::limits::{OVERLOADED, RECORDED_NS, WRITTEN_LATE, WRITTEN_LATE_NS};
 use super::seen::{Link, Seen, State};
@@ -201,6 +202,16 @@ fn differs(link: &Link<'_>, state: &State<'_>) -> Option<String> {
     let asked: Vec<_> = asked.map(|step| (step.delay_ns, step.cut, step.frozen)).collect();
     if !asked.contains(&is) {
         return Some(format!("it was {} instead of {}", shown(is), shown(*asked.first()?)));
+    }
+    let ports = status.port_cut().map_or(&[][..], |cut| &cut.ports);
+    let asked = link.cut_ports_between(now_ns, until_ns);
+    if !asked.contains(&ports) {
+        let asked = asked.first().copied().unwrap_or_default();
+        return Some(format!(
+            "the ports cut were {} instead of {}",
+            cuts::listed(ports),
+            cuts::listed(asked)
+        ));
     }
     let alike = Conditions {
         delay_ns: told.delay_ns,

@@ -17,6 +17,7 @@ pub struct Asked {
     pub delay_ms: u64,
     pub cut: bool,
     pub frozen: bool,
+    pub ports: &'static [u16],
 }
 
 pub fn up(at_ms: u64, delay_ms: u64) -> Asked {
@@ -25,6 +26,7 @@ pub fn up(at_ms: u64, delay_ms: u64) -> Asked {
         delay_ms,
         cut: false,
         frozen: false,
+        ports: &[],
     }
 }
 
@@ -59,6 +61,7 @@ pub struct Scenery {
     pub stolen: u64,
     /// By how much the stamp of a change is later than the change.
     pub stamped_late_ns: u64,
+    pub destroyed_by_port: u64,
 }
 
 pub fn status(datacenter: &str, to: &str, conditions: &Conditions) -> RelayStatus {
@@ -95,6 +98,7 @@ impl Scenery {
             busy_before: 10,
             stolen: 0,
             stamped_late_ns: 0,
+            destroyed_by_port: 0,
         };
         scenery.last.links[0].counters.dropped_cut = if asked.iter().any(|asked| asked.cut) { 30 } else { 0 };
         scenery
@@ -112,6 +116,12 @@ impl Scenery {
 
     pub fn counters(self, change: impl FnOnce(&mut LinkCounters)) -> Self {
         self.last(|last| change(&mut last.links[0].counters))
+    }
+
+    /// In both directions.
+    pub fn destroyed_by_port(mut self, packets: u64) -> Self {
+        self.destroyed_by_port = packets;
+        self
     }
 
     pub fn fate(mut self, fate: impl Fn(u64, Option<u64>) -> Option<u64> + 'static) -> Self {
@@ -168,6 +178,7 @@ impl Scenery {
                     at_ns: asked.at_ms * MS + self.stamped_late_ns,
                     delay_ns: asked.delay_ms * MS,
                     cut: asked.cut.then_some(CutKind::Drop),
+                    cut_ports: asked.ports.to_vec(),
                     frozen: asked.frozen,
                     path: Path::Tun,
                 });
@@ -249,6 +260,7 @@ impl Scenery {
         if link.counters.dropped_cut == 0 && self.asked.iter().any(|asked| asked.cut) && link.to == "dc1" {
             link.counters.dropped_cut = 30;
         }
+        link.counters.dropped_ports += self.destroyed_by_port;
         status
     }
 

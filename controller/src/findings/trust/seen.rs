@@ -43,6 +43,8 @@ pub struct Link<'a> {
     pub course: Course,
     /// Which way packets were to take, each from a time on.
     pub paths: Vec<(u64, Path)>,
+    /// Which ports were to be cut, each from a time on. No beacon has a port of theirs.
+    pub cut_ports: Vec<(u64, &'a [u16])>,
     /// Measured before the block.
     pub calibrated: Option<&'a Calibrated>,
     /// Beacons.
@@ -85,11 +87,17 @@ impl<'a> Seen<'a> {
     fn take(&mut self, what: &'a What) {
         match what {
             What::LinkChanged {
-                from, to, at_ns, path, ..
+                from,
+                to,
+                at_ns,
+                path,
+                cut_ports,
+                ..
             } => {
                 let link = self.link(from, to);
                 link.course.add(asked(what).expect("it is a change of a link"));
                 link.paths.push((*at_ns, *path));
+                link.cut_ports.push((*at_ns, cut_ports));
             }
             What::LinkSeen { from, status, .. } => {
                 self.link(from, &status.to).states.push(State { when: None, status });
@@ -158,12 +166,20 @@ impl<'a> Link<'a> {
 
     /// The ways that packets were to take at some moment of a stretch of time.
     pub fn paths_between(&self, from_ns: u64, to_ns: u64) -> Vec<Path> {
-        let first = self.paths.iter().rposition(|(at_ns, _)| *at_ns <= from_ns);
-        let stretch = self.paths.iter().skip(first.unwrap_or_default());
-        stretch
-            .take_while(|(at_ns, _)| *at_ns <= to_ns)
-            .map(|(_, path)| *path)
-            .collect()
+        between(&self.paths, from_ns, to_ns)
+    }
+
+    /// The ports that were to be cut at some moment of a stretch of time.
+    pub fn cut_ports_between(&self, from_ns: u64, to_ns: u64) -> Vec<&'a [u16]> {
+        between(&self.cut_ports, from_ns, to_ns)
+    }
+
+    /// All ports that were to be cut at some moment, sorted.
+    pub fn ever_cut_ports(&self) -> Vec<u16> {
+        let mut ports: Vec<u16> = self.cut_ports.iter().flat_map(|(_, ports)| *ports).copied().collect();
+        ports.sort_unstable();
+        ports.dedup();
+        ports
     }
 
     /// What it was told to do at the start.
@@ -202,6 +218,14 @@ impl<'a> Link<'a> {
         let [first, last] = self.counters().map_or([0, 0], |looks| looks.map(counter));
         last.saturating_sub(first)
     }
+}
+
+/// What held, each from a time on, at some moment of a stretch of time.
+fn between<T: Copy>(held: &[(u64, T)], from_ns: u64, to_ns: u64) -> Vec<T> {
+    let first = held.iter().rposition(|(at_ns, _)| *at_ns <= from_ns);
+    let stretch = held.iter().skip(first.unwrap_or_default());
+    let stretch = stretch.take_while(|(at_ns, _)| *at_ns <= to_ns);
+    stretch.map(|(_, what)| *what).collect()
 }
 
 /// What a change asks of a link. No condition applies to what the kernel forwards.

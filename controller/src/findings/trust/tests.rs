@@ -1,6 +1,6 @@
 //! Every rule of the trust fires on its defect, and none on an intact instrument.
 
-use super::scenery::{CLAIM, EVERY_MS, Scenery, cut, eventful, frozen, up};
+use super::scenery::{Asked, CLAIM, EVERY_MS, Scenery, cut, eventful, frozen, up};
 use super::*;
 use crate::claim::Verdict;
 use crate::findings::synthetic::{MS, Story};
@@ -329,6 +329,62 @@ fn a_link_that_somebody_else_changes_is_void() {
     for (change, why) in changes {
         Scenery::still().last(change).assert_void(Cause::Instrument, why);
     }
+}
+
+/// A cut of ports from 1 s to 2 s.
+fn ports_cut() -> Scenery {
+    let cut = Asked {
+        ports: &[6379],
+        ..up(1000, 20)
+    };
+    Scenery::of(&[up(0, 20), cut, up(2000, 20)])
+}
+
+fn port_cut(ports: &[u16], ended_ns: Option<u64>) -> wire::PortCut {
+    wire::PortCut {
+        kind: CutKind::Drop,
+        ports: ports.to_vec(),
+        began_ns: 1000 * MS,
+        ended_ns,
+    }
+}
+
+#[test]
+fn a_cut_of_ports_that_was_asked_for_lets_the_beacons_pass_and_is_told() {
+    let scenery = ports_cut().destroyed_by_port(12);
+    scenery.assert_sound();
+    let evidence = scenery.judged().evidence.join(" ");
+    assert!(
+        evidence.contains("dc1 to dc2: ports 6379, 12 packets destroyed"),
+        "{evidence}"
+    );
+    ports_cut()
+        .destroyed_by_port(0)
+        .assert_suspect("whether the cut of ports 6379 from dc1 to dc2 cut is not known");
+}
+
+#[test]
+fn a_cut_of_ports_that_nobody_asked_for_shows_by_its_state_or_by_what_it_destroyed() {
+    let in_force = |ports: &[u16]| Some(port_cut(ports, None));
+    Scenery::still()
+        .last(|last| last.links[0].last_port_cut = in_force(&[6379]))
+        .assert_void(Cause::Instrument, "the ports cut were 6379 instead of none");
+    Scenery::still()
+        .last(|last| last.links[0].last_port_cut = Some(port_cut(&[6379], Some(1500 * MS))))
+        .assert_sound();
+    Scenery::still()
+        .counters(|counters| counters.dropped_ports = 3)
+        .assert_void(Cause::Instrument, "somebody else cut ports");
+    ports_cut()
+        .destroyed_by_port(12)
+        .last(|last| last.links[0].last_port_cut = in_force(&[6379]))
+        .assert_void(Cause::Instrument, "instead of none");
+    let mut other = ports_cut().destroyed_by_port(12);
+    other.asked.pop();
+    other.until_ms = 2000;
+    other
+        .last(|last| last.links[0].last_port_cut = in_force(&[16_379]))
+        .assert_void(Cause::Instrument, "the ports cut were 16379 instead of 6379");
 }
 
 #[test]

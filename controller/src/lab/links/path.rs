@@ -20,8 +20,17 @@ impl Lab {
     /// New settings of stream mode hold for new connections.
     ///
     /// # Errors
-    /// A link has a condition that stream mode cannot have, or a relay failed; the others were still ordered.
+    /// Ports of a link are cut, it has a condition that stream mode cannot have, or a relay failed; the others were still ordered.
     pub async fn set_path(&self, path: Path) -> Result<(), LabError> {
+        if path != Path::Tun {
+            // Each relay refuses its own: they would be left in two modes.
+            let links = self.links().await?;
+            if let Some(seen) = links.iter().find(|seen| seen.status.port_cut().is_some()) {
+                return Err(LabError::PortsCut {
+                    link: format!("{}:{}", seen.from, seen.to),
+                });
+            }
+        }
         if matches!(path, Path::Stream(_)) {
             let links = self.links().await?;
             for seen in &links {

@@ -10,7 +10,12 @@ const LETTER: f64 = 7.3;
 const FONTS: &str = "'DejaVu Sans Mono','Liberation Mono',Menlo,Consolas,monospace";
 
 /// Arrowheads of links by state, and of replication by set.
-const HEADS: [(&str, &str); 3] = [("open", "#333333"), ("cut", "#c00000"), ("frozen", "#0050b0")];
+const HEADS: [(&str, &str); 4] = [
+    ("open", "#333333"),
+    ("cut", "#c00000"),
+    ("frozen", "#0050b0"),
+    ("ports", "#a05a00"),
+];
 
 /// A drawing under way.
 #[derive(Debug, Default)]
@@ -118,10 +123,11 @@ impl Canvas {
         ));
     }
 
-    /// Where a link is cut or frozen: a cross, or two bars.
+    /// Where a link is cut or frozen: a cross, or two bars; half a cross where only ports are cut.
     pub fn mark(&mut self, x: i32, y: i32, state: &str) {
         let path = match state {
             "cut" => format!("M{} {} l12 12 m0 -12 l-12 12", x - 6, y - 6),
+            "ports" => format!("M{} {} l12 12", x - 6, y - 6),
             "frozen" => format!("M{} {} v12 m6 -12 v12", x - 3, y - 6),
             _ => return,
         };
@@ -165,9 +171,10 @@ fn style() -> String {
          text {{ font: 12px {FONTS}; fill: #222222; white-space: pre }}\n\
          .bold {{ font-weight: bold }}\n\
          .trouble {{ fill: #c00000; font-weight: bold }}\n\
-         text.open, text.cut, text.frozen {{ stroke: #ffffff; stroke-width: 4px; paint-order: stroke }}\n\
+         text.open, text.cut, text.frozen, text.ports {{ stroke: #ffffff; stroke-width: 4px; paint-order: stroke }}\n\
          text.cut {{ fill: #c00000 }}\n\
          text.frozen {{ fill: #0050b0 }}\n\
+         text.ports {{ fill: #a05a00 }}\n\
          .frame {{ fill: #f5f6f8; stroke: #8a8f98 }}\n\
          .card {{ fill: #ffffff; stroke: #8a8f98 }}\n\
          .troubled {{ stroke: #c00000; stroke-dasharray: 4 3 }}\n\
@@ -175,9 +182,11 @@ fn style() -> String {
          .link {{ fill: none; stroke-width: 2.5; stroke: #333333 }}\n\
          .link.cut {{ stroke: #c00000; stroke-dasharray: 7 5 }}\n\
          .link.frozen {{ stroke: #0050b0; stroke-dasharray: 2 4 }}\n\
+         .link.ports {{ stroke: #a05a00; stroke-dasharray: 12 3 }}\n\
          .mark {{ fill: none; stroke-width: 3 }}\n\
          .mark.cut {{ stroke: #c00000 }}\n\
          .mark.frozen {{ stroke: #0050b0 }}\n\
+         .mark.ports {{ stroke: #a05a00 }}\n\
          </style>\n"
     )
 }

@@ -30,6 +30,7 @@ fn class(state: &Passage) -> &'static str {
         Passage::Open => "open",
         Passage::Cut(_) => "cut",
         Passage::Frozen => "frozen",
+        Passage::CutPorts(_) => "ports",
     }
 }
 

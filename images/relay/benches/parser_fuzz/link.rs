@@ -54,6 +54,14 @@ impl Trial {
                 flush: rng.bool(),
             }),
             9 => self.lane.capture(self.now_ns, Some(rng.u32(..100))),
+            10 => self.change(Change::CutPorts {
+                kind: [CutKind::Drop, CutKind::Reset][rng.usize(..2)],
+                ports: match rng.u8(..3) {
+                    0 => Vec::new(),
+                    1 => vec![6379],
+                    _ => vec![rng.u16(..), rng.u16(..)],
+                },
+            }),
             _ => {}
         }
         if let Some(arrived) = &mut self.arrived {
@@ -78,6 +86,7 @@ impl Trial {
         assert!(self.lane.next_due_ns().is_none());
         for (what, count) in [
             ("lane: cut", counters.dropped_cut),
+            ("lane: port cut", counters.dropped_ports),
             ("lane: lost", counters.dropped_loss),
             ("lane: too large", counters.dropped_mtu),
             ("lane: no turn at the rate", counters.dropped_rate),
@@ -123,6 +132,7 @@ impl Trial {
     fn conserved(&self) -> wire::LinkCounters {
         let counters = self.lane.status(self.now_ns).counters;
         let dropped = counters.dropped_cut
+            + counters.dropped_ports
             + counters.dropped_queue
             + counters.dropped_rate
             + counters.dropped_frozen

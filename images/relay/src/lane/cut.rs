@@ -1,4 +1,5 @@
-//! What a cut does to a lane: what is in flight and what arrives is destroyed, and with a reset both ends are told.
+//! What a cut does to a lane: what is in flight and what arrives is destroyed, and with a reset both ends are told. A cut of
+//! ports does so to the segments of these ports, and leaves everything else alone.
 //!
 //! Pure, as all of the lane.
 
@@ -25,16 +26,63 @@ impl Lane {
         self.counters.dropped(Fate::Cut, self.line.clear() as u64);
     }
 
+    /// Cut these ports and no others: destroy what is in flight of theirs, and with a reset tell both ends of every connection
+    /// that is known. What had its turn at the rate has had it, so that the others keep their times.
+    pub(super) fn cut_ports(&mut self, now_ns: u64, kind: CutKind, ports: Vec<u16>) {
+        self.link.cut_ports(kind, ports, now_ns);
+        let Self {
+            link,
+            line,
+            tap,
+            flows,
+            header_len,
+            ..
+        } = self;
+        let Some(ports) = link.port_cut().map(|cut| cut.ports.clone()) else {
+            return;
+        };
+        let destroyed = line.destroy(|frame| {
+            let packet = behind(*header_len, frame);
+            let doomed = link.cuts(packet);
+            if doomed {
+                tap.see(now_ns, Fate::Ports, frame);
+                if kind == CutKind::Reset {
+                    flows.note_destroyed(now_ns, packet);
+                }
+            }
+            doomed
+        });
+        self.counters.dropped(Fate::Ports, destroyed as u64);
+        if kind == CutKind::Reset {
+            for reset in self.flows.reset_ports(now_ns, &ports) {
+                self.send_reset(now_ns, &reset);
+            }
+        }
+    }
+
+    /// How a cut ends this packet, if one does.
+    #[inline]
+    pub(super) fn cut_of(&self, frame: &[u8]) -> Option<Fate> {
+        if self.link.cut().is_some() {
+            return Some(Fate::Cut);
+        }
+        self.link.cuts(behind(self.header_len, frame)).then_some(Fate::Ports)
+    }
+
     /// A packet arrives at a cut.
-    pub(super) fn destroy(&mut self, now_ns: u64, frame: &[u8]) {
-        self.drop(now_ns, Fate::Cut, frame);
+    pub(super) fn destroy(&mut self, now_ns: u64, fate: Fate, frame: &[u8]) {
+        self.drop(now_ns, fate, frame);
         if self.defect == Some(Defect::LeakyCut) {
             let due_ns = now_ns.saturating_add(self.link.conditions().delay_ns);
             // Counted as destroyed, so that only who looks behind the cut can see it.
             let _ = self.aside.push(due_ns, Order::Kept, frame);
             return;
         }
-        if self.link.cut() != Some(CutKind::Reset) {
+        let kind = match fate {
+            Fate::Ports => self.link.port_cut().map(|cut| cut.kind),
+            _ => self.link.cut(),
+        };
+        if kind != Some(CutKind::Reset) {
             return;
         }
         if let Some(packet) = Ipv4::read(behind(self.header_len, frame))

@@ -34,8 +34,8 @@ impl Lane {
 
     fn take(&mut self, now_ns: u64, frame: &[u8], offload: &Offload, told: &mut bool) {
         self.note_arrival(now_ns, frame);
-        if self.link.cut().is_some() {
-            return self.destroy(now_ns, frame);
+        if let Some(fate) = self.cut_of(frame) {
+            return self.destroy(now_ns, fate, frame);
         }
         let packet = Ipv4::read(behind(self.header_len, frame));
         let mtu = self.link.conditions().mtu;

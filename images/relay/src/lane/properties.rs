@@ -3,7 +3,7 @@
 use super::tests::{assert_conserved, delay};
 use super::*;
 use crate::packet::{Ipv4, TCP, Tcp, flag};
-use crate::sample::{tcp, udp};
+use crate::sample::{FAR_PORT, tcp, udp};
 use fastrand::Rng;
 use std::collections::HashMap;
 use wire::{Action, Jitter, JitterShape, LinkCounters, Loss, Reorder, Step};
@@ -67,6 +67,7 @@ impl Trial {
                     };
                     trial.change(Change::Cut { kind });
                 }
+                17 if trial.rng.u8(..4) == 0 => trial.cut_ports(),
                 18 if trial.lane.status(0).frozen => trial.change(Change::Thaw),
                 19 if trial.rng.u8(..8) == 0 => trial.change(Change::Freeze),
                 _ => {}
@@ -81,6 +82,17 @@ impl Trial {
 
     fn change(&mut self, change: Change) {
         self.lane.change(self.now_ns, change);
+    }
+
+    /// Ports of all segments, of none, or an end of it.
+    fn cut_ports(&mut self) {
+        let kind = if self.rng.bool() { CutKind::Drop } else { CutKind::Reset };
+        let ports = match self.rng.u8(..3) {
+            0 => Vec::new(),
+            1 => vec![1],
+            _ => vec![FAR_PORT, 1],
+        };
+        self.change(Change::CutPorts { kind, ports });
     }
 
     /// One datagram, or a burst of segments. Each carries its number.
@@ -188,11 +200,14 @@ impl Trial {
             taken
         }) {}
         assert!(self.lane.next_due_ns().is_none_or(|due_ns| due_ns > now_ns));
+        let cuts_segments = status.port_cut().is_some_and(|cut| cut.ports.contains(&FAR_PORT));
         for at in begin..self.seen.len() {
             let frame = self.seen[at].1.clone();
             if let Some(number) = number_of(&frame[HEADER_LEN..]) {
                 assert!(!status.frozen, "a frozen lane lets packet {number} pass");
                 assert_eq!(status.cut, None, "a cut lane lets packet {number} pass");
+                let is_segment = Ipv4::read(&frame[HEADER_LEN..]).is_some_and(|packet| packet.protocol() == TCP);
+                assert!(!cuts_segments || !is_segment, "segment {number} of a cut port passes");
                 self.check(number);
             }
         }
@@ -246,6 +261,7 @@ fn never_early_never_out_of_order_always_conserved_and_bounded_whatever_is_order
         assert!(seen.len() > 500, "{counters:?}");
         let dropped = [
             ("cut", counters.dropped_cut),
+            ("ports", counters.dropped_ports),
             ("queue", counters.dropped_queue),
             ("rate", counters.dropped_rate),
             ("frozen", counters.dropped_frozen),

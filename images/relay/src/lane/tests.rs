@@ -1,6 +1,7 @@
 //! What is promised of a lane, call by call.
 
 mod packets;
+mod ports;
 mod resets;
 
 use super::*;
@@ -50,6 +51,7 @@ fn drain(lane: &mut Lane, now_ns: u64) -> Vec<u32> {
 pub fn assert_conserved(counters: &LinkCounters) {
     let dropped = [
         counters.dropped_cut,
+        counters.dropped_ports,
         counters.dropped_queue,
         counters.dropped_rate,
         counters.dropped_frozen,

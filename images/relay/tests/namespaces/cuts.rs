@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddrV4, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
-use wire::{CutKind, Defect, RelayOrder};
+use wire::{CutKind, Defect, Path, RelayOrder, StreamSettings};
 
 const SOON: Duration = Duration::from_secs(5);
 
@@ -146,6 +146,45 @@ fn a_silent_cut_is_bridged_by_retransmission_after_the_heal() {
     far.read_exact(&mut buffer).unwrap();
     assert_eq!(&buffer, b"late but complete");
     assert_eq!(lab.relays[0].link().counters.resets, 0);
+}
+
+#[test]
+fn a_cut_of_a_port_silences_its_connections_and_nothing_else_and_needs_packet_mode() {
+    let Some(mut lab) = Lab::build(MS) else { return };
+    let ports = |kind, ports: &[u16]| RelayOrder::CutPorts {
+        to: "dc2".into(),
+        kind,
+        ports: ports.to_vec(),
+    };
+    let (mut near, mut far) = connect(&lab);
+    let (here, there) = pair(&lab);
+    lab.relays[0].obey(ports(CutKind::Drop, &[PORT]));
+    near.write_all(b"late but complete").unwrap();
+    wait_until(|| lab.relays[0].link().counters.dropped_ports >= 2);
+    here.send(b"a datagram").unwrap();
+    there.recv(&mut [0; 16]).expect("it is of no connection");
+    for path in [Path::Kernel, Path::Stream(StreamSettings::default())] {
+        let refusal = lab.relays[0].ask(RelayOrder::SetPath { path }).unwrap_err();
+        assert!(refusal.contains("in packet mode only"), "{refusal}");
+    }
+    lab.relays[0].obey(heal("dc2".into()));
+    far.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut buffer = [0; 17];
+    far.read_exact(&mut buffer).unwrap();
+    assert_eq!(&buffer, b"late but complete");
+    let link = lab.relays[0].link();
+    assert_eq!((link.counters.dropped_cut, link.counters.resets), (0, 0));
+    // Both ends are told, and only by a reset.
+    lab.relays[0].obey(ports(CutKind::Reset, &[PORT]));
+    assert_reset(&mut near);
+    assert_reset(&mut far);
+    assert_eq!(dial(&lab, 1).err(), Some(ErrorKind::ConnectionRefused));
+    let refusal = lab.relays[0].ask(ports(CutKind::Close, &[PORT])).unwrap_err();
+    assert!(refusal.contains("`drop` or `reset`"), "{refusal}");
+    lab.relays[0].obey(heal("dc2".into()));
+    lab.relays[0].obey(RelayOrder::SetPath { path: Path::Kernel });
+    let refusal = lab.relays[0].ask(ports(CutKind::Drop, &[PORT])).unwrap_err();
+    assert!(refusal.contains("in packet mode only"), "{refusal}");
 }
 
 #[test]
