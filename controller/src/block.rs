@@ -14,6 +14,7 @@ mod formed;
 mod found;
 mod halves;
 mod lost_writes;
+mod means;
 mod nodelay;
 mod offset_gap;
 mod price_of_wait;
@@ -27,6 +28,7 @@ mod waits;
 pub use built_in::{BuiltIn, CLUSTER_A, CLUSTER_B, CLUSTER_C, TWO_DC};
 pub use cast::{Cast, ClusterCast, Layout, Member, Needs, Part};
 pub use fit::LinkFound;
+pub use means::{Cutting, Means, Method};
 
 use crate::channel::ChannelError;
 use crate::findings::card::{self, Card};
@@ -59,7 +61,7 @@ pub enum Block {
     FarCache,
     /// 8: who decides about reads when the cluster is down?
     ReadsWhenDown,
-    /// 10: how does the price the window of loss?
+    /// 9: what measures the window of loss, the round trip or the offset gap?
     OffsetGap,
     /// 10: how does the price of WAIT grow with distance?
     WaitAndDistance,
@@ -71,16 +73,6 @@ pub enum Block {
     Serialising,
     /// 14: is the link as long as it was asked to be?
     Calibration,
-}
-
-/// How a block that cuts the link does it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Cutting {
-    /// By a cut: what is in flight is destroyed.
-    #[default]
-    Drop,
-    /// By a freeze, which is none: a negative control, that must come out as a block in which no cut took place.
-    Freeze,
 }
 
 /// Where a block writes what happened.
@@ -226,7 +218,7 @@ impl Block {
             Self::VisibilityLag => visibility_lag::method(),
             Self::LostWrites => lost_writes::method(),
             Self::PriceOfWait => price_of_wait::method(),
-            Self::LayoutA | Self::LayoutB | Self::LayoutC => halves::method(self),
+            Self::LayoutA | Self::LayoutB | Self::LayoutC => halves::method(self, Method::Cut),
             Self::FarCache => far_cache::method(),
             Self::ReadsWhenDown => reads_when_down::method(),
             Self::OffsetGap => offset_gap::method(),
@@ -304,6 +296,12 @@ impl Block {
         Cast::fill(plan, needs)
     }
 
+    /// Whether it is one of those that [`Method`] is for.
+    #[must_use]
+    pub fn parts_a_cluster(self) -> bool {
+        matches!(self, Self::LayoutA | Self::LayoutB | Self::LayoutC)
+    }
+
     /// How the cluster of a block is placed (`None`: it is about no cluster).
     fn layout(self) -> Option<Layout> {
         match self {
@@ -326,18 +324,22 @@ pub struct Ended {
 
 /// Runs a block on a lab, and puts the lab back as it was found whatever happened. What became of it is in the history
 /// too, if that can be written.
-pub async fn run(block: Block, cutting: Cutting, lab: &Lab, recorder: &mut dyn Recorder, stop: &Stop) -> Ended {
+pub async fn run(block: Block, means: Means, lab: &Lab, recorder: &mut dyn Recorder, stop: &Stop) -> Ended {
     let began = Instant::now();
+    let method = match means.method {
+        Method::Stop if block.parts_a_cluster() => halves::method(block, Method::Stop),
+        _ => block.method(),
+    };
     let started = recorder.record(What::BlockStarted {
         block: block.number(),
-        method: Some(block.method()),
+        method: Some(method),
     });
     let ended = match (started, block.applies(&lab.plan)) {
         (Err(error), _) => Ended::untouched(error.into()),
         (_, Err(lack)) => Ended::untouched(BlockError::DoesNotApply(lack)),
         (Ok(()), Ok(cast)) => {
             let mut scene = Scene::new(lab, &cast, block.number(), recorder);
-            scene.cutting = cutting;
+            scene.means = means;
             perform(block, &mut scene, stop).await
         }
     };

@@ -12,7 +12,7 @@ pub use link::{
     SetArgs,
 };
 
-use crate::block::Cutting;
+use crate::block::{Cutting, Method};
 use crate::names::{LabName, NodeName};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -198,6 +198,9 @@ pub struct Run {
     /// Leave the lab up afterwards
     #[arg(long, env = "TESTBED_KEEP", value_enum, default_value_t = Keep::Never)]
     pub keep: Keep,
+    /// How blocks 4, 5 and 6 part the halves of a cluster; `stop` does it both ways
+    #[arg(long, env = "TESTBED_METHOD", value_enum, default_value_t = Method::Cut)]
+    pub method: Method,
     /// Cut by a freeze instead, which is no cut: a negative control of the instrument
     #[arg(long, hide = true, value_enum, default_value_t = Cutting::Drop)]
     pub cut_by: Cutting,

@@ -26,7 +26,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 
 /// The engine of a datacenter. Several hosts will have several; today all are the same.
-pub type EngineHandle = Arc<dyn Engine>;
+pub type EngineHandle = Arc<dyn Faults>;
 
 /// Objects of an engine.
 #[async_trait]

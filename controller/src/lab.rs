@@ -187,6 +187,9 @@ pub enum LabError {
         /// The engine's words on its end.
         post_mortem: String,
     },
+    /// A node could not be paused or resumed.
+    #[error(transparent)]
+    Fault(Box<FaultError>),
     /// Given up because something else failed; the other failure is the one that is reported.
     #[error("go on after another failure")]
     Abandoned,
@@ -281,6 +284,12 @@ pub enum LabError {
         /// Why the engine could not be asked.
         silent: Box<LabError>,
     },
+}
+
+impl From<FaultError> for LabError {
+    fn from(error: FaultError) -> Self {
+        Self::Fault(Box::new(error))
+    }
 }
 
 impl LabError {

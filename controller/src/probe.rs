@@ -29,16 +29,14 @@ pub struct Watching {
 
 /// Beacons that a probe sends and listens for. Dropped, it tells the probe to end them; one that cannot be told ends them
 /// by itself after a quarter of an hour.
-pub struct Beaconing {
-    client: ProbeClient,
-    id: Id,
-    pending: Pending,
-    told: bool,
-}
+pub struct Beaconing(UnderWay);
 
 /// A half of a cluster that a probe watches. Dropped, it tells the probe to end; one that cannot be told ends by itself after
 /// the time that it was given.
-pub struct HalfWatching {
+pub struct HalfWatching(UnderWay);
+
+/// What a probe does until it is told to end it.
+struct UnderWay {
     client: ProbeClient,
     id: Id,
     pending: Pending,
@@ -210,12 +208,7 @@ impl ProbeClient {
             interval_ns: nanoseconds(interval),
         };
         let pending = self.send(&order, Instant::now() + MARGIN).await?;
-        Ok(Beaconing {
-            client: self.clone(),
-            id: pending.id(),
-            pending,
-            told: false,
-        })
+        Ok(Beaconing(UnderWay::of(self, pending)))
     }
 
     /// Begins to watch a half of a cluster; returns once the probe asks all of its nodes.
@@ -225,14 +218,9 @@ impl ProbeClient {
     pub async fn half(&self, order: HalfWatch, limit: Duration) -> Result<HalfWatching, ChannelError> {
         let pending = self.send(&ProbeOrder::Half(order), Instant::now() + limit).await?;
         // From here on a failure tells the probe to end it.
-        let mut watching = HalfWatching {
-            client: self.clone(),
-            id: pending.id(),
-            pending,
-            told: false,
-        };
+        let mut watching = UnderWay::of(self, pending);
         match answer(&mut watching.pending, Instant::now() + limit).await? {
-            ProbeAnswer::Watching => Ok(watching),
+            ProbeAnswer::Watching => Ok(HalfWatching(watching)),
             other => Err(strange(&watching.pending, &other)),
         }
     }
@@ -300,25 +288,9 @@ impl Beaconing {
     /// # Errors
     /// What the probe had against them, or no answer within `limit`.
     pub async fn stop(mut self, limit: Duration) -> Result<Beaconed, ChannelError> {
-        let deadline = Instant::now() + limit;
-        let order = ProbeOrder::Stop { order: self.id };
-        let mut told = self.client.send(&order, deadline).await?;
-        self.told = true;
-        let given = answer(&mut self.pending, deadline).await?;
-        // They may have ended by themselves before: then this is refused, and what counts is there all the same.
-        let _ended = told.next(deadline).await?;
-        match given {
+        match self.0.end(limit).await? {
             ProbeAnswer::Beacons { sent, heard } => Ok(Beaconed { sent, heard }),
-            other => Err(strange(&self.pending, &other)),
-        }
-    }
-}
-
-impl Drop for Beaconing {
-    fn drop(&mut self) {
-        if !self.told {
-            let (_, line) = line(&ProbeOrder::Stop { order: self.id });
-            self.client.channel.tell(line);
+            other => Err(strange(&self.0.pending, &other)),
         }
     }
 }
@@ -329,6 +301,24 @@ impl HalfWatching {
     /// # Errors
     /// What went wrong in the probe, or no answer within `limit`.
     pub async fn stop(mut self, limit: Duration) -> Result<HalfSeen, ChannelError> {
+        match self.0.end(limit).await? {
+            ProbeAnswer::Half(seen) => Ok(seen),
+            other => Err(strange(&self.0.pending, &other)),
+        }
+    }
+}
+
+impl UnderWay {
+    fn of(client: &ProbeClient, pending: Pending) -> Self {
+        Self {
+            client: client.clone(),
+            id: pending.id(),
+            pending,
+            told: false,
+        }
+    }
+
+    async fn end(&mut self, limit: Duration) -> Result<ProbeAnswer, ChannelError> {
         let deadline = Instant::now() + limit;
         let order = ProbeOrder::Stop { order: self.id };
         let mut told = self.client.send(&order, deadline).await?;
@@ -336,14 +326,11 @@ impl HalfWatching {
         let given = answer(&mut self.pending, deadline).await?;
         // It may have ended by itself before: then this is refused, and what counts is there all the same.
         let _ended = told.next(deadline).await?;
-        match given {
-            ProbeAnswer::Half(seen) => Ok(seen),
-            other => Err(strange(&self.pending, &other)),
-        }
+        Ok(given)
     }
 }
 
-impl Drop for HalfWatching {
+impl Drop for UnderWay {
     fn drop(&mut self) {
         if !self.told {
             let (_, line) = line(&ProbeOrder::Stop { order: self.id });

@@ -23,6 +23,8 @@ pub struct Replication {
     pub syncing: bool,
     /// Seconds since a replica last heard from its upstream.
     pub last_heard_s: Option<i64>,
+    /// Seconds since a replica's link went down, if it is.
+    pub down_since_s: Option<i64>,
     /// Replicas that a server sees.
     pub replicas: Vec<ReplicaLine>,
     /// Id of its stream.
@@ -122,6 +124,7 @@ impl Replication {
             link_up: field(text, "master_link_status") == Some("up"),
             syncing: field(text, "master_sync_in_progress") == Some("1"),
             last_heard_s: field(text, "master_last_io_seconds_ago").and_then(|seconds| seconds.parse().ok()),
+            down_since_s: field(text, "master_link_down_since_seconds").and_then(|seconds| seconds.parse().ok()),
             replicas: text.lines().filter_map(replica_line).collect(),
             stream: field(text, "master_replid").map(str::to_owned),
             followed: followed(text),
@@ -133,6 +136,12 @@ impl Replication {
     #[must_use]
     pub fn replica(&self, address: Ipv4Addr) -> Option<&ReplicaLine> {
         self.replicas.iter().find(|line| line.address == address)
+    }
+
+    /// Seconds for which a replica has heard nothing from its upstream, its link up or down.
+    #[must_use]
+    pub fn silent_s(&self) -> Option<i64> {
+        self.down_since_s.or(self.last_heard_s)
     }
 
     /// A replica's synchronisation in words.
@@ -324,7 +333,9 @@ mod tests {
         let seen = Replication::parse(REPLICA);
         assert_eq!(seen.upstream, Some(Ipv4Addr::new(198, 18, 1, 2)));
         assert!(seen.link_up && seen.replicas.is_empty());
-        assert_eq!((seen.offset_bytes, seen.last_heard_s), (Some(14), Some(1)));
+        assert_eq!((seen.offset_bytes, seen.silent_s()), (Some(14), Some(1)));
+        let down = "role:slave\r\nmaster_link_status:down\r\nmaster_last_io_seconds_ago:-1\r\nmaster_link_down_since_seconds:7\r\n";
+        assert_eq!(Replication::parse(down).silent_s(), Some(7));
     }
 
     #[test]

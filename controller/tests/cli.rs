@@ -74,6 +74,23 @@ fn wrong_usage_is_exit_code_2() {
 }
 
 #[test]
+fn stopped_halves_need_a_block_that_parts_them_and_a_lab_of_the_runs_own() {
+    for (words, text, hint) in [
+        (&["--only", "1,8"][..], "no block of these does it", "--only 4,5,6"),
+        (
+            &["-p", "mine"],
+            "what is in it would be lost",
+            "leave out -p: the run makes labs of its own",
+        ),
+    ] {
+        let (code, stdout, stderr) = testbed(&[&["run", "--method", "stop"], words].concat());
+        assert_eq!((code, stdout.as_str()), (Some(2), ""), "{words:?}: {stderr}");
+        let flat = stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(flat.contains(text) && flat.contains(hint), "{words:?}: {stderr}");
+    }
+}
+
+#[test]
 fn a_file_that_cannot_be_read_is_exit_code_2_with_the_reason() {
     for (path, reason) in [
         ("topologies/absent.yaml", "No such file"),

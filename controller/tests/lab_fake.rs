@@ -404,6 +404,40 @@ async fn a_cluster_is_formed_and_everybody_sits_in_their_place() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_fresh_cluster_has_the_same_placement_and_nothing_in_it() {
+    let fake = Fake::new();
+    let lab = raised(&fake, plan_from("cluster-c", "one", &[], |_| {})).await;
+    let cluster = lab.plan.clusters()[0].clone();
+    let master = lab.plan.nodes[0].clone();
+    let ask = |words: &[&str]| {
+        let words = vec![words.iter().map(|&word| word.to_owned()).collect()];
+        lab.probe(&master.datacenter)
+            .redis_all(testbed::lab::target(&master), words, LIMIT)
+    };
+    let text = |text: &str| vec![wire::Reply::Text(text.to_owned())];
+    assert_eq!(ask(&["SET", "k", "v"]).await.unwrap(), text("OK"));
+    assert!(matches!(
+        ask(&["CLUSTER", "RESET", "HARD"]).await.unwrap()[0],
+        wire::Reply::Error(_)
+    ));
+    lab.form_again(&cluster, LIMIT).await.unwrap();
+    assert_eq!(ask(&["GET", "k"]).await.unwrap(), [wire::Reply::Nil]);
+    for seen in lab.look().await {
+        let view = seen.state.unwrap().cluster.unwrap().unwrap();
+        assert_eq!(
+            testbed::cluster::misplaced(&view.members, &lab.plan.seats(&cluster)),
+            None
+        );
+    }
+    // One half cannot meet the other.
+    let [one, other] = ["dc1", "dc2"].map(dc);
+    lab.cut_both(&one, &other, CutKind::Drop).await.unwrap();
+    let error = lab.form_again(&cluster, LIMIT).await.unwrap_err().to_string();
+    assert!(error.contains("ready within"), "{error}");
+    lab.lower().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_cluster_that_is_not_as_its_file_says_is_no_lab() {
     let fake = Fake::new();
     fake.mislead("tb-one-node-6", "tb-one-node-1");

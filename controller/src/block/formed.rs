@@ -3,12 +3,17 @@
 
 use super::found::AsFound;
 use super::scene::{SETTLE, Scene};
-use super::{Block, BlockError, Member, halves, reads_when_down};
+use super::{Block, BlockError, Member, Method, halves, reads_when_down};
 use crate::lab::LinkSeen;
 use wire::Path;
 
 /// Settings that blocks touch, put back afterwards.
-const TOUCHED: [&str; 2] = ["cluster-require-full-coverage", "cluster-allow-reads-when-down"];
+const TOUCHED: [&str; 4] = [
+    "cluster-require-full-coverage",
+    "cluster-allow-reads-when-down",
+    "cluster-replica-validity-factor",
+    "repl-ping-replica-period",
+];
 /// Settings that could decide and are told.
 const DECIDING: [&str; 5] = [
     "cluster-require-full-coverage",
@@ -143,6 +148,11 @@ impl Formed {
         let links = scene.links().await?;
         if links.iter().any(|link| super::found::closed(link).is_some()) {
             scene.heal("put back").await?;
+        }
+        if scene.means.method == Method::Stop {
+            for half in [scene.cast.home.clone(), scene.cast.away.clone()] {
+                scene.resume_half(&half).await?;
+            }
         }
         // What was broken off goes on in its probe.
         scene.idle().await?;

@@ -82,7 +82,7 @@ async fn round(scene: &mut Scene<'_>, row: &str, later: Option<Duration>) -> Res
     }
     scene.cut(row).await?;
     offsets(scene, row, "at_cut").await?;
-    if scene.cutting == Cutting::Freeze {
+    if scene.means.cutting == Cutting::Freeze {
         // Nothing was destroyed: with the link thawed the replica gets what was on its way, late and whole.
         scene.heal(row).await?;
         scene.in_sync(&replicas).await?;

@@ -121,7 +121,7 @@ async fn perform(scene: &mut Scene<'_>, round: Round) -> Result<(), BlockError> 
     tokio::time::sleep(round.interval / 2).await;
     cut(scene, round).await?;
     let primary = scene.replication(&scene.cast.primary).await?;
-    if scene.cutting == Cutting::Freeze {
+    if scene.means.cutting == Cutting::Freeze {
         // Nothing was destroyed: with the link thawed the replica gets what was on its way, late and whole.
         scene.heal(row).await?;
         scene.in_sync(&replicas).await?;

@@ -18,7 +18,7 @@ pub use servers::other_reply;
 pub use watch::Watch;
 
 use super::cast::Cast;
-use super::{BlockError, Cutting, Recorder};
+use super::{BlockError, Means, Recorder};
 use crate::findings::row;
 use crate::history::{BlockNumber, ClusterPlaced, HalfWatched, Kept, KeysAsked, Series, What};
 use crate::lab::Lab;
@@ -58,8 +58,8 @@ pub struct Scene<'a> {
     pub lab: &'a Lab,
     /// Who plays which part.
     pub cast: &'a Cast,
-    /// How the link is cut.
-    pub cutting: Cutting,
+    /// How faults are made.
+    pub means: Means,
     /// When the cut in force began.
     cut_since: Option<Instant>,
     block: BlockNumber,
@@ -72,7 +72,7 @@ impl<'a> Scene<'a> {
         Self {
             lab,
             cast,
-            cutting: Cutting::default(),
+            means: Means::default(),
             cut_since: None,
             block,
             recorder,

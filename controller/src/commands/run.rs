@@ -10,7 +10,7 @@ mod ground;
 
 use super::blocks::chosen;
 use super::screen;
-use crate::block::{self, Block, BlockError, Ended};
+use crate::block::{self, Block, BlockError, Ended, Means};
 use crate::claim::{Verdict, combine};
 use crate::cli::{Format, Global, Keep, Run};
 use crate::error::{CommandError, ExitCode};
@@ -111,6 +111,10 @@ async fn measure(chronicle: &mut Chronicle, mut labs: Labs<'_>, args: &Run) -> R
 
 async fn measure_blocks(chronicle: &mut Chronicle, labs: &mut Labs<'_>, args: &Run) -> Result<(), CommandError> {
     labs.prepare(chronicle).await?;
+    let means = Means {
+        cutting: args.cut_by,
+        method: args.method,
+    };
     for block in labs.blocks() {
         if let Some(reason) = labs.skips(block).await {
             let block = block.number();
@@ -126,7 +130,7 @@ async fn measure_blocks(chronicle: &mut Chronicle, labs: &mut Labs<'_>, args: &R
             true => capture::begin(block, lab, chronicle).await?,
             false => None,
         };
-        let Ended { lab: after, outcome } = block::run(block, args.cut_by, lab, chronicle, stop).await;
+        let Ended { lab: after, outcome } = block::run(block, means, lab, chronicle, stop).await;
         if let Some(beside) = beside {
             beside.end(chronicle).await?;
         }

@@ -58,8 +58,8 @@ const CARDS: [Card; 14] = [
         number: 6,
         title: "Both halves of a cut, layout C",
         question: "The same masters, and the replica of dc2's in dc1: which half of a cluster answers after a cut?",
-        does_not_show: "That a majority and a replica of every lost master always suffice: the replica must be fresh enough too \
-             (cluster-replica-validity-factor, printed with its age). How many writes you would lose: that follows from the rate and the node timeout. Two \
+        does_not_show: "That a majority and a replica of every lost master always suffice: the second rows show a replica that is not fresh enough \
+             (cluster-replica-validity-factor, printed with its age), and the half is down. How many writes you would lose: that follows from the rate and the node timeout. Two \
              masters lost at once, each with its replica in dc1, are not tried.",
     },
     Card {

@@ -9,6 +9,7 @@ use super::Judged;
 use super::row::{Rows, table};
 use crate::claim::{Claim, Finding};
 use crate::history::BlockNumber;
+pub use parted::ON_ITS_WAY_NS;
 use parted::Parted;
 
 const COLUMNS: [&str; 6] = ["parted by", "half", "cluster_state", "slots", "reads", "writes"];
@@ -23,6 +24,8 @@ pub mod row {
     pub const CUT: &str = "cut";
     /// The same with `cluster-require-full-coverage no`.
     pub const PARTIAL: &str = "cut, partial coverage";
+    /// The same when the replica that would be promoted had long heard nothing from its master, and may have only little.
+    pub const STALE: &str = "cut, stale replica";
     /// The nodes of the far half stopped.
     pub const AWAY_STOPPED: &str = "far half stopped";
     /// The nodes of the home half stopped.
@@ -51,6 +54,8 @@ struct Case {
     away: Expected,
     /// Whether the replica of the far master is promoted in the home half.
     promotion: bool,
+    /// Whether it had better be too old for that.
+    stale: bool,
     /// Whether it is left out if it was not asked for.
     optional: bool,
 }
@@ -68,6 +73,7 @@ fn cases(block: BlockNumber) -> Vec<Case> {
         home,
         away: Down,
         promotion,
+        stale: false,
         optional: false,
     };
     let partial = (block == 5).then_some(Case {
@@ -76,6 +82,16 @@ fn cases(block: BlockNumber) -> Vec<Case> {
         home: ServesItsOwn,
         away: Down,
         promotion: false,
+        stale: false,
+        optional: false,
+    });
+    let stale = (block == 6).then_some(Case {
+        row: row::STALE,
+        name: "stale",
+        home: Down,
+        away: Down,
+        promotion: false,
+        stale: true,
         optional: false,
     });
     let away_stopped = Case {
@@ -84,6 +100,7 @@ fn cases(block: BlockNumber) -> Vec<Case> {
         home,
         away: Unasked,
         promotion,
+        stale: false,
         optional: true,
     };
     let home_stopped = Case {
@@ -92,9 +109,10 @@ fn cases(block: BlockNumber) -> Vec<Case> {
         home: Unasked,
         away: Down,
         promotion: false,
+        stale: false,
         optional: true,
     };
-    [Some(cut), partial, Some(away_stopped), Some(home_stopped)]
+    [Some(cut), partial, stale, Some(away_stopped), Some(home_stopped)]
         .into_iter()
         .flatten()
         .collect()
@@ -106,15 +124,21 @@ pub(super) fn judge(rows: &Rows<'_>) -> Judged {
         ..Judged::default()
     };
     let mut lines = Vec::new();
+    let mut cut = None;
     for case in cases(rows.block) {
         if case.optional && rows.history.placed(rows.block, case.row).is_none() {
             continue;
         }
         let parted = Parted::of(rows, case.row);
         judged.findings.extend(findings(rows.block, &case, &parted));
-        if let Ok(parted) = &parted {
-            lines.extend(told::lines(parted));
-            judged.notes.extend(told::notes(parted));
+        if let Ok(parted) = parted {
+            lines.extend(told::lines(&parted));
+            judged.notes.extend(told::notes(&parted));
+            if case.row == row::CUT {
+                cut = Some(parted);
+            } else if let (true, Some(cut)) = (case.optional, &cut) {
+                judged.notes.extend(told::beside(cut, &parted));
+            }
         }
     }
     judged.table = table(&COLUMNS, lines);
@@ -156,6 +180,12 @@ fn findings(block: BlockNumber, case: &Case, parted: &Result<Parted<'_>, String>
         claim("nobody-promoted", "no node changes its role".to_owned())
     };
     findings.push(judged(roles, &|parted, claim| parted.roles(case.promotion, claim)));
+    if case.stale {
+        let text = "the replica of the lost master had heard nothing from it for longer than cluster-replica-validity-factor allows";
+        findings.push(judged(claim("too-old", text.to_owned()), &|all, claim| {
+            all.stale(claim)
+        }));
+    }
     if case.optional {
         return findings;
     }

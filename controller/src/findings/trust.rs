@@ -14,12 +14,14 @@ mod evidence;
 mod excess;
 mod host;
 mod limits;
+mod paused;
 mod peers;
 mod relays;
 #[cfg(test)]
 mod scenery;
 mod seen;
 mod series;
+mod unsteady;
 
 use super::Trust;
 use super::row::Rows;
@@ -70,12 +72,14 @@ fn doubts(rows: &Rows<'_>, seen: &Seen<'_>, heard: &[Heard]) -> Vec<Doubt> {
     let mut doubts = relays::doubts(seen);
     doubts.extend(cuts::missing(rows.block, seen));
     doubts.extend(bus::doubts(rows));
+    doubts.extend(paused::doubts(rows));
     for (link, heard) in seen.links.iter().zip(heard) {
         doubts.extend(cuts::doubts(link, heard));
         doubts.extend(beacons::doubts(link, heard, late));
         doubts.extend(calibration::doubts(link, late));
         doubts.extend(relays::of_link(link, seen));
     }
+    doubts.extend(unsteady::doubts(seen));
     doubts.extend(peers::doubts(seen));
     doubts.extend(calibration::overhead(seen));
     doubts.extend(series::doubts(rows));

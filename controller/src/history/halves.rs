@@ -158,6 +158,16 @@ impl Kept {
 }
 
 impl ClusterPlaced {
+    /// Datacenter whose nodes are stopped, where that is how the halves are parted.
+    #[must_use]
+    pub fn stopped(&self) -> Option<&str> {
+        match self.parting {
+            Parting::Cut => None,
+            Parting::HomeStopped => Some(&self.home),
+            Parting::AwayStopped => Some(&self.away),
+        }
+    }
+
     /// Value of a setting.
     #[must_use]
     pub fn setting(&self, name: &str) -> Option<&str> {

@@ -4,9 +4,9 @@
 //! Relays only when they are named (`relay.dc1`): a border router that dies is a fault of its own, which a cut of its links
 //! is not. Probes never: they are the instrument.
 
-use super::Found;
+use super::{Found, Lab, LabError, choose};
 use crate::docker::{EngineError, Faults, Sort};
-use crate::names::{Kind, LABEL_KIND, spoken};
+use crate::names::{DatacenterName, Kind, LABEL_KIND, NodeName, spoken};
 use crate::stop::{Signal, Stop};
 use std::time::Duration;
 
@@ -177,6 +177,35 @@ impl Found {
                 hint,
             }),
         }
+    }
+}
+
+impl Lab {
+    /// Lets these nodes of a datacenter stand still, their connections open.
+    ///
+    /// # Errors
+    /// One does not run, or the engine refused; the others stand still.
+    pub async fn pause(&self, datacenter: &DatacenterName, nodes: &[NodeName]) -> Result<(), LabError> {
+        self.inflict(Fault::Pause, datacenter, nodes).await
+    }
+
+    /// Lets those of these nodes of a datacenter go on that stand still, and says which.
+    ///
+    /// # Errors
+    /// The engine refused; the others go on.
+    pub async fn resume(&self, datacenter: &DatacenterName, nodes: &[NodeName]) -> Result<Vec<NodeName>, LabError> {
+        let found = choose(&self.engines, Some(self.name())).await?;
+        let paused = |node: &&NodeName| found.state(&self.node(node).container) == Some("paused");
+        let paused: Vec<NodeName> = nodes.iter().filter(paused).cloned().collect();
+        self.inflict(Fault::Resume, datacenter, &paused).await?;
+        Ok(paused)
+    }
+
+    async fn inflict(&self, fault: Fault, datacenter: &DatacenterName, nodes: &[NodeName]) -> Result<(), LabError> {
+        let asked: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+        let found = choose(&self.engines, Some(self.name())).await?;
+        let targets = found.targets(fault, &asked)?;
+        Ok(inflict(self.engines.of(datacenter).as_ref(), fault, &targets).await?)
     }
 }
 

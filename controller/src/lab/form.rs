@@ -12,8 +12,10 @@ use crate::names::{ClusterName, NodeName};
 use crate::plan::{Plan, PlannedNode};
 use crate::replication::{Replication, text_of};
 use crate::topology::Role;
+use futures_util::future::try_join_all;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 use tokio::sync::SetOnce;
 use wire::Reply;
 
@@ -99,6 +101,14 @@ async fn seat_of(asker: &Asker<'_>, node: &PlannedNode) -> Result<String, NotYet
     }
 }
 
+/// Empties a node and lets it forget its cluster. A replica refuses the first and is emptied by the second.
+async fn forget(asker: Asker<'_>, node: &PlannedNode) -> Result<(), NotYet> {
+    match &asker.ask(node, &[&["FLUSHALL"], &["CLUSTER", "RESET", "HARD"]]).await?[1] {
+        Reply::Error(refused) => Err(NotYet::Seen(refused.clone())),
+        _ => Ok(()),
+    }
+}
+
 async fn meet_all(asker: &Asker<'_>, node: &PlannedNode, others: &[&PlannedNode]) -> Result<(), NotYet> {
     let commands = others.iter().map(|other| {
         let target = super::target(other);
@@ -141,7 +151,7 @@ pub(super) async fn placed<'p>(
     if let Some(first) = nodes.next() {
         looks(first).await?;
     }
-    futures_util::future::try_join_all(nodes.map(looks)).await?;
+    try_join_all(nodes.map(looks)).await?;
     Ok(())
 }
 
@@ -191,15 +201,41 @@ fn copies(seen: &Replication, node: &PlannedNode, seats: &[Seat]) -> Option<Stri
 }
 
 impl Lab {
-    /// Waits until every node of every cluster sees all of them where the topology wants them.
-    pub(super) async fn clusters_placed(&self, bounds: &Bounds) -> Result<(), LabError> {
-        let asker = |node: &PlannedNode| Asker {
+    /// Makes a fresh cluster of the nodes that one has: every key is removed, every node forgets the others, takes a new id and
+    /// epoch 0, and the cluster is formed as it was at first.
+    ///
+    /// # Errors
+    /// It did not come to be within `limit`.
+    pub async fn form_again(&self, cluster: &ClusterName, limit: Duration) -> Result<(), LabError> {
+        let bounds = &Bounds::from_now(limit);
+        let members: Vec<&PlannedNode> = self.plan.members(cluster).collect();
+        // All have forgotten before any two meet: one that still remembers would tell of nodes that are no more.
+        try_join_all(members.iter().map(|node| async move {
+            let what = format!("node {} (it forgets its cluster)", node.name);
+            until(&what, bounds, |_| forget(self.asker(node), node)).await
+        }))
+        .await?;
+        let forming = &Forming::new(&self.plan);
+        try_join_all(members.iter().map(|node| async move {
+            let asker = self.asker(node);
+            forming.join(&asker, node, bounds).await
+        }))
+        .await?;
+        placed(|node| self.asker(node), &self.plan, cluster, bounds).await
+    }
+
+    fn asker(&self, node: &PlannedNode) -> Asker<'_> {
+        Asker {
             plan: &self.plan,
             engines: &self.engines,
             probe: self.probe(&node.datacenter),
-        };
+        }
+    }
+
+    /// Waits until every node of every cluster sees all of them where the topology wants them.
+    pub(super) async fn clusters_placed(&self, bounds: &Bounds) -> Result<(), LabError> {
         for cluster in self.plan.clusters() {
-            placed(asker, &self.plan, cluster, bounds).await?;
+            placed(|node| self.asker(node), &self.plan, cluster, bounds).await?;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Who belongs together in a plan: the nodes of a cluster, the Sentinels of a primary; and the ports on which a node listens.
 
 use super::{Plan, PlannedNode};
-use crate::cluster::{BUS_OFFSET, Seat};
+use crate::cluster::{BUS_OFFSET, Seat, Slots};
 use crate::names::{ClusterName, NodeName};
 use crate::sentinel;
 use crate::topology::Role;
@@ -32,15 +32,8 @@ impl Plan {
         let seat = |node: &PlannedNode| Seat {
             node: node.name.to_string(),
             address: node.address,
-            slots: node
-                .cluster
-                .as_ref()
-                .map(|place| place.slots.clone())
-                .unwrap_or_default(),
-            master: match &node.role {
-                Role::ReplicaOf(master) => Some(master.to_string()),
-                _ => None,
-            },
+            slots: node.slots(),
+            master: node.upstream().map(ToString::to_string),
         };
         self.members(cluster).map(seat).collect()
     }
@@ -53,6 +46,22 @@ impl Plan {
 }
 
 impl PlannedNode {
+    /// Slots of a master of a cluster; of others none.
+    #[must_use]
+    pub fn slots(&self) -> Slots {
+        let place = self.cluster.as_ref();
+        place.map(|place| place.slots.clone()).unwrap_or_default()
+    }
+
+    /// Whom a replica copies.
+    #[must_use]
+    pub fn upstream(&self) -> Option<&NodeName> {
+        match &self.role {
+            Role::ReplicaOf(upstream) => Some(upstream),
+            _ => None,
+        }
+    }
+
     /// TCP ports on which it listens: that of clients, and that of the cluster bus.
     pub fn ports(&self) -> impl Iterator<Item = u16> {
         let bus = self.cluster.as_ref().map(|_| self.port() + BUS_OFFSET);

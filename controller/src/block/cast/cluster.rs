@@ -5,7 +5,6 @@ use super::{Cast, Part, linked_both_ways};
 use crate::cluster::Slots;
 use crate::names::{ClusterName, DatacenterName, NodeName};
 use crate::plan::{Plan, PlannedNode};
-use crate::topology::Role;
 
 /// How masters and replicas are spread over the two halves. The half with most masters has the votes; whether it covers
 /// all slots once the other one is gone is decided by the replicas.
@@ -178,15 +177,8 @@ impl Cast {
 fn member(node: &PlannedNode) -> Member {
     Member {
         part: Part::of(node),
-        slots: node
-            .cluster
-            .as_ref()
-            .map(|place| place.slots.clone())
-            .unwrap_or_default(),
-        master: match &node.role {
-            Role::ReplicaOf(master) => Some(master.clone()),
-            _ => None,
-        },
+        slots: node.slots(),
+        master: node.upstream().cloned(),
     }
 }
 

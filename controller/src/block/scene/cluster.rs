@@ -4,6 +4,7 @@
 use super::{REPLY, Scene};
 use crate::block::{BlockError, ClusterCast, Member, Part};
 use crate::cluster::{ClusterState, Health, MemberLine, members, misplaced};
+use crate::names::{DatacenterName, NodeName};
 use crate::replication::{Replication, text_of};
 use futures_util::future::try_join_all;
 use std::net::Ipv4Addr;
@@ -39,6 +40,32 @@ impl Scene<'_> {
             .cluster
             .as_ref()
             .expect("the cast of this block has a cluster")
+    }
+
+    /// Makes a fresh cluster of the nodes of the block's own. Nothing that was in it is left.
+    pub async fn form_again(&self) -> Result<(), BlockError> {
+        Ok(self.lab.form_again(&self.cluster().name, AGREED).await?)
+    }
+
+    /// Lets all nodes of a half stand still.
+    pub async fn pause_half(&mut self, half: &DatacenterName) -> Result<(), BlockError> {
+        let nodes = self.half(half);
+        self.lab.pause(half, &nodes).await?;
+        self.fault(format!("pause {}", named(&nodes)))
+    }
+
+    /// Lets those nodes of a half go on that stand still.
+    pub async fn resume_half(&mut self, half: &DatacenterName) -> Result<(), BlockError> {
+        let resumed = self.lab.resume(half, &self.half(half)).await?;
+        if resumed.is_empty() {
+            return Ok(());
+        }
+        self.fault(format!("resume {}", named(&resumed)))
+    }
+
+    fn half(&self, datacenter: &DatacenterName) -> Vec<NodeName> {
+        let half = self.cluster().half(datacenter);
+        half.map(|member| member.part.node.clone()).collect()
     }
 
     /// Several commands to one node, on one connection; an error reply is an error.
@@ -175,6 +202,10 @@ impl Scene<'_> {
             tokio::time::sleep(LOOK).await;
         }
     }
+}
+
+fn named(nodes: &[NodeName]) -> String {
+    nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// What a node sees of the placement, without what passes.

@@ -4,7 +4,7 @@ use super::{Heading, REPLY, Scene, in_words};
 use crate::block::{BlockError, Cutting};
 use crate::findings::row::{self, DISTANCES_NS};
 use crate::history::What;
-use crate::lab::LinkSeen;
+use crate::lab::{LinkSeen, Only};
 use crate::names::DatacenterName;
 use crate::probe::{Samples, nanoseconds};
 use std::time::{Duration, Instant};
@@ -97,7 +97,7 @@ impl Scene<'_> {
     /// Cuts both directions at once; what is in flight is destroyed. (Unless it is told to freeze them instead.)
     pub async fn cut(&mut self, row: &str) -> Result<(), BlockError> {
         let (home, away, link) = (&self.cast.home, &self.cast.away, self.cast.link());
-        let (seen, fault) = match self.cutting {
+        let (seen, fault) = match self.means.cutting {
             Cutting::Drop => {
                 let cut = self.lab.cut_both(home, away, CutKind::Drop).await?;
                 (cut, format!("cut {link} drop"))
@@ -113,13 +113,21 @@ impl Scene<'_> {
         self.link_seen(row, seen)
     }
 
+    /// Cuts some ports only, in both directions; what is in flight of theirs is destroyed.
+    pub async fn cut_ports(&mut self, only: &Only) -> Result<(), BlockError> {
+        let (home, away, link) = (&self.cast.home, &self.cast.away, self.cast.link());
+        let seen = self.lab.cut_ports_both(home, away, only).await?;
+        self.link_changed(&seen)?;
+        self.fault(format!("cut {link} only {only}"))
+    }
+
     /// Heals both directions. A cut first lasts until the watch has seen that it cuts.
     pub async fn heal(&mut self, row: &str) -> Result<(), BlockError> {
         if let Some(since) = self.cut_since.take() {
             tokio::time::sleep(SHORTEST_CUT.saturating_sub(since.elapsed())).await;
         }
         let (home, away, link) = (&self.cast.home, &self.cast.away, self.cast.link());
-        let (seen, fault) = match self.cutting {
+        let (seen, fault) = match self.means.cutting {
             Cutting::Drop => (self.lab.heal_both(home, away).await?, format!("heal {link}")),
             Cutting::Freeze => (self.lab.thaw_both(home, away).await?, format!("thaw {link}")),
         };

@@ -2,7 +2,7 @@
 //! time, fresh where it may make one, and takes care of its end.
 
 use super::chronicle::Chronicle;
-use crate::block::{Block, LinkFound};
+use crate::block::{Block, LinkFound, Method};
 use crate::cli::{Global, Keep, Run};
 use crate::commands::prepare::{self, Ground};
 use crate::commands::source::{self, Source};
@@ -54,6 +54,18 @@ impl Place {
 
 /// Where these blocks run: all in one place that the user names, or each on its own topology.
 pub(super) fn places(global: &Global, args: &Run, blocks: &[Block]) -> Result<Vec<Place>, CommandError> {
+    if args.method == Method::Stop {
+        if !blocks.iter().any(|block| block.parts_a_cluster()) {
+            let text = "part the halves of a cluster by --method stop: no block of these does it";
+            return Err(CommandError::new(ExitCode::Usage, text).hint("blocks 4, 5 and 6 do: --only 4,5,6"));
+        }
+        if let Some(lab) = &args.lab {
+            let text = format!(
+                "part the halves of lab `{lab}` by --method stop: each half gets a fresh cluster, and what is in it would be lost"
+            );
+            return Err(CommandError::new(ExitCode::Usage, text).hint("leave out -p: the run makes labs of its own"));
+        }
+    }
     if let Some(lab) = &args.lab {
         if !args.release.release.is_empty() {
             let text = format!("run other releases on lab `{lab}`: it is up and has its own");

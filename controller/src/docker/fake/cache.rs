@@ -21,6 +21,7 @@ pub(super) fn reply(world: &mut World, server: &str, command: &[String]) -> Repl
         ("ROLE", []) => role(world, server),
         ("WAIT", [_, _]) => Reply::Integer(whole(online_replicas(world, server).len())),
         ("SET", [key, value, ..]) => set(world, server, key, value),
+        ("FLUSHALL", []) => flush(world, server),
         ("PUBLISH", [_, _]) => {
             write_stream(world, server);
             Reply::Integer(0)
@@ -73,6 +74,17 @@ fn set(world: &mut World, server: &str, key: &str, value: &str) -> Reply {
     let mut containers = world.containers.values_mut();
     if let Some(own) = containers.find(|container| container.spec.name == server) {
         own.keys.insert(key.to_owned(), value.to_owned());
+    }
+    Reply::Text("OK".to_owned())
+}
+
+fn flush(world: &mut World, server: &str) -> Reply {
+    if world.container(server).is_some_and(|own| upstream(own).is_some()) {
+        return Reply::Error("READONLY You can't write against a read only replica.".to_owned());
+    }
+    let mut containers = world.containers.values_mut();
+    if let Some(own) = containers.find(|container| container.spec.name == server) {
+        own.keys.clear();
     }
     Reply::Text("OK".to_owned())
 }

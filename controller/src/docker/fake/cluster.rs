@@ -81,6 +81,13 @@ pub(super) fn reply(world: &mut World, server: &str, words: &[&str]) -> Reply {
             change(world, server, |own| own.master = Some(master));
             ok()
         }
+        ["RESET", "HARD"] if own.membership.master.is_none() && !own.keys.is_empty() => {
+            Reply::Error("ERR CLUSTER RESET can't be called with master nodes containing keys".to_owned())
+        }
+        ["RESET", "HARD"] => {
+            change(world, server, |own| *own = Membership::default());
+            ok()
+        }
         _ => Reply::Error(format!("ERR the fake server knows no CLUSTER {}", words.join(" "))),
     }
 }

@@ -40,15 +40,18 @@ impl<'a> Half<'a> {
         node.map_or_else(|| address.to_string(), |node| node.node.clone())
     }
 
+    /// All looks at a node.
+    pub fn looks(&self, node: &NodePlaced) -> impl Iterator<Item = &'a LookRun> + use<'a> {
+        let address = host(&node.address).to_owned();
+        let mut nodes = self.seen.nodes.iter();
+        let looks = nodes.find(|looks| looks.node.to_string() == address);
+        looks.into_iter().flat_map(|looks| &looks.runs)
+    }
+
     /// Looks at a node while the half had settled.
     pub fn settled_looks(&self, node: &NodePlaced) -> Vec<&'a LookRun> {
         let (from_ns, to_ns) = self.settled;
-        let looks = self
-            .seen
-            .nodes
-            .iter()
-            .find(|looks| looks.node.to_string() == host(&node.address));
-        let runs = looks.into_iter().flat_map(|looks| &looks.runs);
+        let runs = self.looks(node);
         runs.filter(|run| run.to_ns >= from_ns && run.from_ns <= to_ns)
             .collect()
     }

@@ -4,9 +4,9 @@
 use super::half::Half;
 use crate::claim::{Claim, Finding};
 use crate::findings::row::Rows;
-use crate::history::{ClusterPlaced, Kept, NodePlaced, Parting};
+use crate::history::{ClusterPlaced, Kept, NodePlaced};
 use std::collections::BTreeSet;
-use wire::{Access, Answers, NodeState, Outcome};
+use wire::{Access, Answers, LookRun, NodeState, Outcome};
 
 /// See the top of the file.
 pub struct Parted<'a> {
@@ -53,7 +53,13 @@ impl<'a> Parted<'a> {
                 placed,
                 datacenter: watched.datacenter.as_str(),
                 seen: &watched.seen,
-                settled: (settled_ns, joined_ns),
+                settled: (
+                    settled_ns,
+                    match placed.stopped() {
+                        Some(stopped) if stopped == datacenter => joined_ns.saturating_sub(ON_ITS_WAY_NS),
+                        _ => joined_ns,
+                    },
+                ),
             })
         };
         Ok(Self {
@@ -73,11 +79,10 @@ impl<'a> Parted<'a> {
 
     /// Halves that can be asked.
     pub fn asked(&self) -> Vec<&Half<'a>> {
-        match self.placed.parting {
-            Parting::Cut => vec![&self.home, &self.away],
-            Parting::HomeStopped => vec![&self.away],
-            Parting::AwayStopped => vec![&self.home],
-        }
+        let halves = [&self.home, &self.away].into_iter();
+        halves
+            .filter(|half| self.placed.stopped() != Some(half.datacenter))
+            .collect()
     }
 
     /// Nodes whose role once settled is not that of before, with both.
@@ -144,19 +149,47 @@ impl<'a> Parted<'a> {
     }
 
     /// Why a replica was not fresh enough to be promoted, if so.
-    fn too_old(&self) -> Option<String> {
+    pub fn too_old(&self) -> Option<String> {
         let limit_s = self.oldest_s()?;
+        let timeout_s = i64::try_from(self.placed.node_timeout_ms / 1000).ok()?;
         self.candidates().into_iter().find_map(|node| {
-            let down_s = self.home.settled_looks(node).last()?.last.down_since_s?;
-            let age_s = down_s.saturating_sub(i64::try_from(self.placed.node_timeout_ms / 1000).ok()?);
-            (age_s > limit_s).then(|| {
+            let age_s = self.age_s(node)?;
+            (age_s - timeout_s > limit_s).then(|| {
                 format!(
-                    "{} was not fresh enough: it had lost its master for {down_s} s, and cluster-replica-validity-factor allows {limit_s} s \
-                     beyond the node timeout",
+                    "{} was not fresh enough: when its master was seen as failed it had heard nothing from it for {age_s} s, and \
+                     cluster-replica-validity-factor allows {limit_s} s beyond the node timeout of {timeout_s} s",
                     node.node
                 )
             })
         })
+    }
+
+    /// How long a replica had heard nothing from its master when it last did not see it as failed, seconds.
+    fn age_s(&self, replica: &NodePlaced) -> Option<i64> {
+        let master = replica.of.as_ref()?;
+        let master = self.placed.nodes.iter().find(|node| node.node == *master)?;
+        let failed = |run: &&LookRun| {
+            let peers = run.seen.iter().flat_map(|seen| &seen.peers);
+            let mut master = peers.filter(|peer| peer.address == master.address);
+            master.any(|peer| peer.flags.split(',').any(|flag| flag == "fail"))
+        };
+        let before = self.home.looks(replica).take_while(|run| !failed(run)).last()?;
+        before.last.down_since_s.or(before.last.heard_ago_s)
+    }
+
+    /// The replica of the lost master was too old to be promoted.
+    pub fn stale(&self, claim: Claim) -> Finding {
+        match (self.too_old(), self.candidates().first()) {
+            (Some(told), _) => claim.holds(told),
+            (None, None) => claim.incomplete("nothing", "no replica of a far master is in the home half"),
+            (None, Some(replica)) => match self.age_s(replica) {
+                None => claim.incomplete("nothing", format!("nobody saw how old {} was", replica.node)),
+                Some(age_s) => claim.diverged(
+                    format!("{} had heard nothing from its master for {age_s} s", replica.node),
+                    "that is recent enough",
+                ),
+            },
+        }
     }
 
     /// Longest time beyond the node timeout for which a replica that is promoted may have lost its master, seconds (`None`: any).
@@ -313,6 +346,10 @@ impl<'a> Parted<'a> {
         last_ns.saturating_sub(self.joined_ns) as f64 / 1e9
     }
 }
+
+/// What was asked of a half that is stopped so shortly before it goes on may be answered by it then, nanoseconds: more than any
+/// limit of a reply.
+pub const ON_ITS_WAY_NS: u64 = 1_000_000_000;
 
 /// How exactly the time of a write within a run is known, nanoseconds: two intervals of the load.
 const MARGIN_NS: u64 = 250_000_000;

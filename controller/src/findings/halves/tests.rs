@@ -18,6 +18,11 @@ fn partial() -> Play {
     Play::record(5, super::row::PARTIAL, 'B').home(Some([1, 2, 3]))
 }
 
+fn stale() -> Play {
+    let play = Play::record(6, super::row::STALE, 'C').home(None).promoted(None);
+    play.lost(None).last([1, 2, 3]).stale(9)
+}
+
 #[test]
 fn the_records_layouts_hold() {
     let a = judged(4, [play(4, 'A')]);
@@ -26,7 +31,7 @@ fn the_records_layouts_hold() {
     let b = judged(5, [play(5, 'B'), partial()]);
     b.assert_all_hold();
     assert_eq!((b.findings.len(), b.table.rows.len()), (10, 12));
-    let c = judged(6, [play(6, 'C')]);
+    let c = judged(6, [play(6, 'C'), stale()]);
     c.assert_all_hold();
     assert_eq!(c.claim("6.promoted@cut").measured, "node-6 became master");
     assert_eq!(c.claim("6.minoritys-are-lost@cut").measured, "27 lost, 0 kept");
@@ -84,6 +89,28 @@ fn a_promotion_that_nobody_expected_diverged() {
 }
 
 #[test]
+fn a_replica_that_is_not_promoted_needs_a_reason() {
+    let judged_stale = |play: Play| judged(6, [self::play(6, 'C'), play]);
+    let told = &judged_stale(stale());
+    let measured = &told.claim("6.too-old@stale").measured;
+    assert_eq!(
+        measured,
+        "node-6 was not fresh enough: when its master was seen as failed it had heard nothing from it for 9 s, and \
+         cluster-replica-validity-factor allows 3 s beyond the node timeout of 2 s"
+    );
+    assert!(
+        told.notes.iter().any(|note| note.contains(measured)),
+        "{:?}",
+        told.notes
+    );
+    let fresh = judged_stale(stale().stale(5));
+    assert_eq!(fresh.verdict("6.too-old@stale"), Verdict::Diverged);
+    assert_eq!(fresh.verdict("6.nobody-promoted@stale"), Verdict::Holds);
+    let promoted = judged_stale(stale().promoted(Some(6)));
+    assert_eq!(promoted.verdict("6.nobody-promoted@stale"), Verdict::Diverged);
+}
+
+#[test]
 fn a_write_that_is_lost_diverged_unless_its_master_was_replaced() {
     let lost = judged(4, [play(4, 'A').lost(Some((1, 0, 200)))]);
     assert_eq!(lost.verdict("4.none-lost@cut"), Verdict::Diverged);
@@ -130,6 +157,7 @@ fn a_stopped_half_is_not_judged_and_stands_beside_the_cut() {
     let stop = |row, parting| Play::record(6, row, 'C').stopped(parting);
     let plays = [
         play(6, 'C'),
+        stale(),
         stop(super::row::AWAY_STOPPED, Parting::AwayStopped),
         stop(super::row::HOME_STOPPED, Parting::HomeStopped).promoted(None),
     ];
@@ -150,6 +178,45 @@ fn a_stopped_half_is_not_judged_and_stands_beside_the_cut() {
             "6.nobody-promoted@stop"
         ]
     );
-    assert_eq!(judged.table.rows.len(), 18);
-    assert_eq!(judged.table.rows[9][1], "dc2 (stopped)");
+    let beside: Vec<&String> = judged
+        .notes
+        .iter()
+        .filter(|note| note.contains("beside the same half"))
+        .collect();
+    assert_eq!(
+        beside,
+        [
+            "far half stopped, dc1, beside the same half under the cut: the same cluster_state, the same answers to every slot range; \
+             node-6 master after 3.0 s beside 3.0 s.",
+            "home half stopped, dc2, beside the same half under the cut: the same cluster_state, the same answers to every slot range; \
+             fail after 3.0 to 3.0 s beside 3.0 to 3.0 s."
+        ]
+    );
+    assert_eq!(judged.table.rows.len(), 24);
+    assert_eq!(judged.table.rows[15][1], "dc2 (stopped)");
+}
+
+/// The whole report of one block, with both ways of parting the halves, as people see it.
+#[test]
+fn the_report_is_the_committed_one() {
+    let stop = |row, parting| Play::record(6, row, 'C').stopped(parting);
+    let plays = [
+        play(6, 'C'),
+        stale(),
+        stop(super::row::AWAY_STOPPED, Parting::AwayStopped),
+        stop(super::row::HOME_STOPPED, Parting::HomeStopped).promoted(None),
+    ];
+    let story = plays.into_iter().fold(Story::of(6), |story, play| play.tell(story));
+    let findings = crate::findings::judge(&story.history());
+    let golden = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/report");
+    let read = |name: &str| std::fs::read_to_string(golden.join(name)).unwrap_or_default();
+    let manifest = serde_json::from_str(&read("manifest.json")).expect("manifest.json is what it is called");
+    let made = crate::report::terminal(&findings, &manifest, None, crate::report::Style::default());
+    if std::env::var_os("TESTBED_ACCEPT").is_some() {
+        std::fs::write(golden.join("halves.txt"), &made).expect("the golden file can be written");
+    }
+    assert!(
+        read("halves.txt") == made,
+        "halves.txt differs; look at it, and accept it with `TESTBED_ACCEPT=1 cargo test -p testbed --lib findings::halves`\n{made}"
+    );
 }

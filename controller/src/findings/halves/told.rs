@@ -11,12 +11,12 @@ pub fn lines(parted: &Parted<'_>) -> Vec<Vec<String>> {
     let mut lines = Vec::new();
     for home in [true, false] {
         let half = parted.half(home);
-        let asked = parted.asked().iter().any(|asked| asked.datacenter == half.datacenter);
+        let stopped = parted.placed.stopped() == Some(half.datacenter);
         for (range, placed) in (0..).zip(&parted.placed.ranges) {
             let cell = |access| answers(half, range, access);
             lines.push(vec![
                 parted.placed.row.clone(),
-                half.datacenter.to_owned() + if asked { "" } else { " (stopped)" },
+                half.datacenter.to_owned() + if stopped { " (stopped)" } else { "" },
                 half.told_states(),
                 format!("{} ({})", placed.slots, placed.master),
                 cell(Access::Read),
@@ -84,6 +84,48 @@ pub fn notes(parted: &Parted<'_>) -> Vec<String> {
     notes
 }
 
+/// What differs between a half under a cut and the same half whose counterpart was stopped.
+pub fn beside(cut: &Parted<'_>, stopped: &Parted<'_>) -> Vec<String> {
+    let both = |what: &str, of: &dyn Fn(&Parted<'_>) -> Option<String>| {
+        let [stop, cut] = [stopped, cut].map(|parted| of(parted).unwrap_or_else(|| "never".to_owned()));
+        (stop != "never" || cut != "never").then(|| format!("{what} {stop} beside {cut}"))
+    };
+    let of_half = |half: &Half<'_>| {
+        let datacenter = half.datacenter;
+        let home = datacenter == stopped.placed.home;
+        let said = |parted: &Parted<'_>| {
+            let half = parted.half(home);
+            let ranges = 0..u32::try_from(half.placed.ranges.len()).unwrap_or_default();
+            let of_range = |range| [Access::Read, Access::Write].map(|access| answers(half, range, access));
+            (half.told_states(), ranges.flat_map(of_range).collect::<Vec<_>>())
+        };
+        let same = if said(stopped) == said(cut) {
+            "the same cluster_state, the same answers to every slot range"
+        } else {
+            "not the same cluster_state and answers, see the table"
+        };
+        let mut told = vec![same.to_owned()];
+        told.extend(both("fail after", &|parted| {
+            let (first_s, last_s) = spread(parted.half(home), parted, |state| state.cluster_state == "fail")?;
+            Some(format!("{first_s:.1} to {last_s:.1} s"))
+        }));
+        for node in half.nodes().filter(|node| node.of.is_some()) {
+            told.extend(both(&format!("{} master after", node.node), &|parted| {
+                let mut runs = after(parted.half(home), node, parted);
+                let run = runs.find(|run| said_so(run, |state| state.role == "master"))?;
+                Some(format!("{:.1} s", seconds(run.from_ns, parted.parted_ns)))
+            }));
+        }
+        format!(
+            "{}, {datacenter}, beside the same half under the {}: {}.",
+            stopped.placed.row,
+            cut.placed.row,
+            told.join("; ")
+        )
+    };
+    stopped.asked().into_iter().map(of_half).collect()
+}
+
 fn settings(parted: &Parted<'_>) -> String {
     let placed = parted.placed;
     let told: Vec<String> = placed
@@ -140,7 +182,7 @@ fn course(parted: &Parted<'_>, half: &Half<'_>) -> String {
         told.push(format!("ok again on all after {again_s:.1} s"));
     }
     for node in half.nodes().filter(|node| node.of.is_some()) {
-        if let Some(run) = after(half, node, parted).find(|run| said(run, |state| state.role == "master")) {
+        if let Some(run) = after(half, node, parted).find(|run| said_so(run, |state| state.role == "master")) {
             told.push(format!(
                 "{} became master after {:.1} s, {}",
                 node.node,
@@ -148,6 +190,11 @@ fn course(parted: &Parted<'_>, half: &Half<'_>) -> String {
                 freshness(parted, half, node, run)
             ));
         }
+    }
+    if half.datacenter == placed.home
+        && let Some(reason) = parted.too_old()
+    {
+        told.push(reason);
     }
     let given = half.nodes().filter_map(|node| Some((node, votes(half, node, parted)?)));
     let given: Vec<String> = given.map(|(node, votes)| format!("{} {votes}", node.node)).collect();
@@ -164,7 +211,7 @@ fn course(parted: &Parted<'_>, half: &Half<'_>) -> String {
 
 /// How old a promoted replica's data was, against the limit.
 fn freshness(parted: &Parted<'_>, half: &Half<'_>, node: &NodePlaced, promoted: &LookRun) -> String {
-    let before = looks(half, node).filter(|run| run.to_ns < promoted.from_ns).last();
+    let before = half.looks(node).filter(|run| run.to_ns < promoted.from_ns).last();
     let age = match before.map(|run| run.last) {
         Some(last) if last.down_since_s.is_some() => last.down_since_s,
         Some(last) => last.heard_ago_s,
@@ -184,7 +231,7 @@ fn freshness(parted: &Parted<'_>, half: &Half<'_>, node: &NodePlaced, promoted: 
 fn spread(half: &Half<'_>, parted: &Parted<'_>, what: impl Fn(&NodeState) -> bool) -> Option<(f64, f64)> {
     let firsts = half
         .nodes()
-        .filter_map(|node| after(half, node, parted).find(|run| said(run, &what)))
+        .filter_map(|node| after(half, node, parted).find(|run| said_so(run, &what)))
         .map(|run| seconds(run.from_ns, parted.parted_ns));
     firsts.fold(None, |spread: Option<(f64, f64)>, at| match spread {
         None => Some((at, at)),
@@ -196,9 +243,9 @@ fn spread(half: &Half<'_>, parted: &Parted<'_>, what: impl Fn(&NodeState) -> boo
 fn again(half: &Half<'_>, parted: &Parted<'_>) -> Option<f64> {
     let mut last_s = None::<f64>;
     for node in half.nodes() {
-        let failed = after(half, node, parted).find(|run| said(run, |state| state.cluster_state == "fail"))?;
+        let failed = after(half, node, parted).find(|run| said_so(run, |state| state.cluster_state == "fail"))?;
         let ok = after(half, node, parted)
-            .find(|run| run.from_ns > failed.from_ns && said(run, |state| state.cluster_state == "ok"))?;
+            .find(|run| run.from_ns > failed.from_ns && said_so(run, |state| state.cluster_state == "ok"))?;
         let at_s = seconds(ok.from_ns, parted.parted_ns);
         last_s = Some(last_s.map_or(at_s, |last_s| last_s.max(at_s)));
     }
@@ -208,7 +255,8 @@ fn again(half: &Half<'_>, parted: &Parted<'_>) -> Option<f64> {
 /// Votes that a node gave while the halves were parted.
 fn votes(half: &Half<'_>, node: &NodePlaced, parted: &Parted<'_>) -> Option<u64> {
     let given = |run: &LookRun| run.last.votes_given.unwrap_or_default();
-    let before = looks(half, node)
+    let before = half
+        .looks(node)
         .filter(|run| run.from_ns <= parted.parted_ns)
         .last()
         .map(given);
@@ -221,7 +269,7 @@ fn epochs(half: &Half<'_>, parted: &Parted<'_>) -> Option<(u64, u64)> {
     let epoch = |run: &LookRun| Some(run.seen.as_ref().ok()?.current_epoch);
     let before = half
         .nodes()
-        .flat_map(|node| looks(half, node).filter(|run| run.from_ns <= parted.parted_ns));
+        .flat_map(|node| half.looks(node).filter(|run| run.from_ns <= parted.parted_ns));
     let was = before.filter_map(epoch).max()?;
     let is = half
         .nodes()
@@ -231,23 +279,14 @@ fn epochs(half: &Half<'_>, parted: &Parted<'_>) -> Option<(u64, u64)> {
     (is > was).then_some((was, is))
 }
 
-fn looks<'a>(half: &Half<'a>, node: &NodePlaced) -> impl Iterator<Item = &'a LookRun> + use<'a> {
-    let address = super::half::host(&node.address).to_owned();
-    let looks = half
-        .seen
-        .nodes
-        .iter()
-        .find(move |looks| looks.node.to_string() == address);
-    looks.into_iter().flat_map(|looks| &looks.runs)
-}
-
 /// Looks at a node between the parting and the meeting.
 fn after<'a>(half: &Half<'a>, node: &NodePlaced, parted: &Parted<'_>) -> impl Iterator<Item = &'a LookRun> + use<'a> {
     let (parted_ns, joined_ns) = (parted.parted_ns, parted.joined_ns);
-    looks(half, node).filter(move |run| run.to_ns > parted_ns && run.from_ns <= joined_ns)
+    half.looks(node)
+        .filter(move |run| run.to_ns > parted_ns && run.from_ns <= joined_ns)
 }
 
-fn said(run: &LookRun, what: impl Fn(&NodeState) -> bool) -> bool {
+fn said_so(run: &LookRun, what: impl Fn(&NodeState) -> bool) -> bool {
     run.seen.as_ref().is_ok_and(what)
 }
 

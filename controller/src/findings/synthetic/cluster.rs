@@ -74,6 +74,10 @@ pub struct Play {
     lost: Option<(usize, u32, u32)>,
     /// Whether the bus goes on across the cut.
     bus_left: bool,
+    /// Whether a half that is stopped answers all the same.
+    answering: bool,
+    /// For how long every replica has heard nothing from its master, seconds.
+    age_s: i64,
 }
 
 impl Play {
@@ -91,6 +95,8 @@ impl Play {
             // 10 writes a second to node-3; those after the cut are lost.
             lost: promotes.then_some((3, 2, 99)),
             bus_left: false,
+            answering: false,
+            age_s: 2,
         }
     }
 
@@ -116,6 +122,23 @@ impl Play {
 
     pub fn bus_left(mut self) -> Self {
         self.bus_left = true;
+        self
+    }
+
+    pub fn answering(mut self) -> Self {
+        self.answering = true;
+        self
+    }
+
+    /// Replicas have heard nothing for so long, and may have for 3 s beyond the node timeout of 2 s.
+    pub fn stale(mut self, age_s: i64) -> Self {
+        self.age_s = age_s;
+        self.placed.settings = [
+            ("cluster-replica-validity-factor", "1"),
+            ("repl-ping-replica-period", "1"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into();
         self
     }
 
@@ -174,6 +197,11 @@ impl Play {
         }
     }
 
+    /// Whether a datacenter is one whose nodes say nothing while the halves are parted.
+    fn silent(&self, datacenter: &str) -> bool {
+        self.placed.stopped() == Some(datacenter) && !self.answering
+    }
+
     /// What a node answers if these serve (`None`: the cluster is down).
     fn outcome(&self, i: usize, range: usize, served: Option<[usize; 3]>) -> Outcome {
         match served {
@@ -196,7 +224,10 @@ impl Play {
             from_ns: from * S,
             to_ns: to * S - 1,
             longest_ns: 1,
-            outcome: self.outcome(i, range, served),
+            outcome: match from == NOTICED && self.silent(datacenter) {
+                true => Outcome::Silent("no reply".to_owned()),
+                false => self.outcome(i, range, served),
+            },
         });
         Answers {
             node: super::super::halves::address_of(self.node(i)),
@@ -213,9 +244,12 @@ impl Play {
             count: 5,
             from_ns: from * S,
             to_ns: to * S - 1,
-            seen: Ok(self.state(i, served, promoted, from == NOTICED && !self.bus_left)),
+            seen: match from == NOTICED && self.silent(datacenter) {
+                true => Err("no reply".to_owned()),
+                false => Ok(self.state(i, served, promoted, from == NOTICED && !self.bus_left)),
+            },
             last: Passing {
-                down_since_s: Some(2),
+                down_since_s: Some(self.age_s),
                 ..Passing::default()
             },
         };
@@ -238,6 +272,8 @@ impl Play {
                 address: self.node(peer).address.clone(),
                 flags: match self.node(peer).datacenter == self.node(i).datacenter {
                     _ if peer == i => "myself,master",
+                    // Only the half with most masters can be sure.
+                    false if parted && self.node(i).datacenter == "dc1" => "master,fail",
                     false if parted => "master,fail?",
                     _ => "master",
                 }

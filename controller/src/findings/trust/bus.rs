@@ -40,7 +40,7 @@ pub fn told(rows: &Rows<'_>) -> Option<String> {
 }
 
 fn cuts<'a>(rows: &Rows<'a>) -> Vec<Cut<'a>> {
-    let placed = [row::CUT, row::PARTIAL].map(|row| rows.history.placed(rows.block, row));
+    let placed = [row::CUT, row::PARTIAL, row::STALE].map(|row| rows.history.placed(rows.block, row));
     let placed = placed
         .into_iter()
         .flatten()
