@@ -1,11 +1,13 @@
 //! A cluster as values: what its nodes say of it (`CLUSTER NODES`, `CLUSTER INFO`), and whether they sit where the
-//! topology wants them. Hash slots have a file of their own.
+//! topology wants them. Hash slots and the links of the bus have files of their own.
 //!
 //! Pure: texts in, values out. Redis and Valkey write both texts alike. What is not understood is an error with the line
 //! in it, never a node less.
 
+mod links;
 mod slots;
 
+pub use links::{BusLink, bus_links};
 pub use slots::{BadSlots, SLOTS, Slots, slot_of};
 
 use crate::replication::field;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::net::SocketAddrV4;
 use wire::Path;
 
-/// A connection: this end, the other end.
+/// A connection: this end, the other end. Port 0 is one that was not told.
 pub type Connection = (SocketAddrV4, SocketAddrV4);
 
 /// Who tells of a node's connections.
@@ -19,6 +19,8 @@ pub enum PeerSource {
     Server,
     /// The kernel, in the network of the node: all of them, the cluster bus included.
     Kernel,
+    /// The server's part in a cluster: `CLUSTER LINKS`, which tells no port of the end that has dialled.
+    Bus,
 }
 
 /// Connections of a node.

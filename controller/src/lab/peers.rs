@@ -5,13 +5,14 @@
 //! shares the node's network reads them, without any privilege, and is removed at once.
 
 use super::{Lab, LabError, target};
+use crate::cluster::{BUS_OFFSET, BusLink, bus_links, members};
 use crate::docker::{EngineHandle, Object};
 use crate::names::{Kind, LABEL_KIND, LABEL_NODE, lookout_container};
 use crate::plan::PlannedNode;
 use crate::probe::ProbeClient;
 use crate::replication::text_of;
 use std::collections::BTreeMap;
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 use wire::{Path, ProbeAnswer, ProbeOrder, RelayOrder, Reply, SocketsSeen};
 
@@ -44,6 +45,29 @@ impl Lab {
             Ok(Reply::Error(refusal)) => Err(format!("CLIENT LIST: {refusal}")),
             Ok(reply) => Ok(client_connections(&text_of(&reply))),
             Err(error) => Err(LabError::from(error).to_string()),
+        })
+    }
+
+    /// Connections of a server's cluster bus as it lists them itself, with port 0 for the end that has dialled (`None`: it is in
+    /// no cluster).
+    ///
+    /// # Errors
+    /// It does not answer, refuses, or says what is not understood.
+    pub async fn listed_bus(&self, node: &PlannedNode) -> Option<Result<Vec<(SocketAddrV4, SocketAddrV4)>, String>> {
+        node.cluster.as_ref()?;
+        let commands = ["NODES", "LINKS"].map(|list| vec!["CLUSTER".to_owned(), list.to_owned()]);
+        let probe = self.probe(&node.datacenter);
+        let replies = match probe.redis_all(target(node), commands.to_vec(), QUESTION).await {
+            Ok(replies) => replies,
+            Err(error) => return Some(Err(LabError::from(error).to_string())),
+        };
+        let [nodes, links] = replies.as_slice() else {
+            unreachable!("a probe has a reply to every command");
+        };
+        let links = members(&text_of(nodes)).and_then(|members| bus_links(links, &members));
+        Some(match links {
+            Ok(links) => Ok(bus_connections(node.address, node.port() + BUS_OFFSET, &links)),
+            Err(error) => Err(format!("failed to {error}")),
         })
     }
 
@@ -120,9 +144,30 @@ fn client_connections(list: &str) -> Vec<(SocketAddrV4, SocketAddrV4)> {
     list.lines().filter_map(ends).collect()
 }
 
+/// Both ends of each link of a node; all nodes of a cluster listen on the same port.
+fn bus_connections(own: Ipv4Addr, port: u16, links: &[BusLink]) -> Vec<(SocketAddrV4, SocketAddrV4)> {
+    let ends = |link: &BusLink| {
+        let (here, there) = if link.dialled { (0, port) } else { (port, 0) };
+        (SocketAddrV4::new(own, here), SocketAddrV4::new(link.peer, there))
+    };
+    links.iter().map(ends).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_has_dialled_has_a_port_that_is_not_told() {
+        let [own, peer] = [4, 5].map(|last| Ipv4Addr::new(198, 18, 1, last));
+        let links = [true, false].map(|dialled| BusLink { peer, dialled });
+        let expected = [
+            ("198.18.1.4:0", "198.18.1.5:16379"),
+            ("198.18.1.4:16379", "198.18.1.5:0"),
+        ];
+        let expected = expected.map(|(one, other)| (one.parse().unwrap(), other.parse().unwrap()));
+        assert_eq!(bus_connections(own, 16379, &links), expected);
+    }
 
     #[test]
     fn a_servers_list_has_its_clients_and_its_upstream() {

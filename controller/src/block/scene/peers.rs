@@ -50,13 +50,15 @@ impl Scene<'_> {
                 error: None,
             };
             let mut seen = Vec::new();
-            if let Some(listed) = self.lab.listed_peers(node).await {
-                let mut server = blank(PeerSource::Server);
+            let (server, bus) = tokio::join!(self.lab.listed_peers(node), self.lab.listed_bus(node));
+            for (source, listed) in [(PeerSource::Server, server), (PeerSource::Bus, bus)] {
+                let Some(listed) = listed else { continue };
+                let mut list = blank(source);
                 match listed {
-                    Ok(connections) => server.connections = connections,
-                    Err(error) => server.error = Some(error),
+                    Ok(connections) => list.connections = connections,
+                    Err(error) => list.error = Some(error),
                 }
-                seen.push(server);
+                seen.push(list);
             }
             if kernel {
                 seen.push(self.kernel(node, blank(PeerSource::Kernel)).await);

@@ -8,6 +8,7 @@ use super::seen::Seen;
 use crate::claim::Cause;
 use crate::history::{Connection, FlowsSeen, PeerSource, PeersSeen};
 use std::collections::BTreeSet;
+use std::net::SocketAddrV4;
 use wire::Path;
 
 /// Most connections that a doubt names.
@@ -25,11 +26,25 @@ fn crossing<'a>(peers: &'a PeersSeen, flows: &[&FlowsSeen]) -> Option<Vec<(&'a C
         of_row().any(|seen| seen.datacenter != peers.datacenter && seen.subnet.contains(connection.1.ip()))
     };
     let crossing = peers.connections.iter().filter(far);
-    Some(
-        crossing
-            .map(|connection| (connection, own.flows.contains(connection)))
-            .collect(),
-    )
+    let crossed = |connection: &Connection| own.flows.iter().any(|flow| covers(connection, flow));
+    Some(crossing.map(|connection| (connection, crossed(connection))).collect())
+}
+
+/// Whether a connection, as far as it was told, is this one that a relay saw. A port that was not told can be any: of such a
+/// connection it is only known that one of this kind with this peer has crossed; the kernel's look tells them apart.
+fn covers(told: &Connection, flow: &Connection) -> bool {
+    let covers = |told: &SocketAddrV4, seen: &SocketAddrV4| {
+        told.ip() == seen.ip() && (told.port() == 0 || told.port() == seen.port())
+    };
+    covers(&told.0, &flow.0) && covers(&told.1, &flow.1)
+}
+
+/// An end, for people.
+fn shown(end: &SocketAddrV4) -> String {
+    match end.port() {
+        0 => end.ip().to_string(),
+        _ => end.to_string(),
+    }
 }
 
 /// Whether some connection has passed its relay by, as far as these looks tell: one that is younger than the looks can be
@@ -50,7 +65,7 @@ pub fn doubts(seen: &Seen<'_>) -> Vec<Doubt> {
             .into_iter()
             .flatten()
             .filter(|(_, seen)| !seen)
-            .map(|((local, remote), _)| format!("{local} with {remote}"))
+            .map(|((local, remote), _)| format!("{} with {}", shown(local), shown(remote)))
             .collect();
         if !unseen.is_empty() {
             let named = unseen.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
@@ -119,8 +134,12 @@ pub fn told(seen: &Seen<'_>) -> Option<String> {
             None => uncompared += 1,
         }
     }
+    let links = match nodes(PeerSource::Bus) {
+        0 => String::new(),
+        nodes => format!(", cluster links of {nodes}"),
+    };
     let mut told = format!(
-        "peers {} between datacenters looked for in their relays (servers asked {}, kernel tables read {})",
+        "peers {} between datacenters looked for in their relays (servers asked {}{links}, kernel tables read {})",
         counted(compared),
         nodes(PeerSource::Server),
         nodes(PeerSource::Kernel)
@@ -213,6 +232,39 @@ mod tests {
             assert_eq!((doubts.len(), doubts[0].weight), (1, Weight::Void));
             let end = "redis-far (dc2) with another datacenter passed the link by (end): 198.18.0.70:40000 with 198.18.0.2:6379";
             assert!(doubts[0].text.ends_with(end), "{}", doubts[0].text);
+        }
+    }
+
+    #[test]
+    fn a_link_of_the_bus_has_crossed_if_one_of_its_kind_has() {
+        let links = |dialled: &str, accepted: &str| {
+            let What::PeersSeen(mut peers) = far(&[], &[]) else {
+                unreachable!("it is one");
+            };
+            peers.source = PeerSource::Bus;
+            peers.connections = vec![
+                connection("198.18.0.70:0", dialled),
+                connection("198.18.0.70:16379", accepted),
+                connection("198.18.0.70:0", "198.18.0.71:16379"),
+            ];
+            What::PeersSeen(peers)
+        };
+        let (dialled, accepted) = ("198.18.0.2:16379", "198.18.0.2:0");
+        let out = ("198.18.0.70:40000", "198.18.0.2:16379");
+        let back = ("198.18.0.70:16379", "198.18.0.2:40000");
+        let (doubts, told) = judged(links(dialled, accepted), Path::Tun, &[out, back]);
+        assert_eq!(doubts, []);
+        assert!(
+            told.starts_with("peers 2 connections") && told.contains("cluster links of 1"),
+            "{told}"
+        );
+        // Neither the way back nor replication is the way out.
+        for crossed in [&[back][..], &[back, REPLICATION]] {
+            let (doubts, _) = judged(links(dialled, accepted), Path::Tun, crossed);
+            assert_eq!((doubts.len(), doubts[0].weight), (1, Weight::Void));
+            let end = "1 connection of redis-far (dc2) with another datacenter passed the link by (end): \
+                       198.18.0.70 with 198.18.0.2:16379";
+            assert_eq!(doubts[0].text, end);
         }
     }
 
