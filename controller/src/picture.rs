@@ -43,6 +43,8 @@ pub struct Node {
     pub name: String,
     /// What it is, e.g. `redis 7.0.15 primary`.
     pub what: String,
+    /// Hash slots that it serves as a master of a cluster, e.g. `0-5460`.
+    pub slots: Option<String>,
     /// Node that it replicates from.
     pub upstream: Option<String>,
     /// What is wrong with it, e.g. `paused`.
@@ -74,6 +76,13 @@ pub enum Passage {
     Frozen,
     /// All but these ports, e.g. `bus`; what was in flight of them is gone.
     CutPorts(String),
+}
+
+impl Node {
+    /// Its slots, in words; most nodes have none.
+    fn slots_told(&self) -> Option<String> {
+        self.slots.as_ref().map(|slots| format!("slots {slots}"))
+    }
 }
 
 impl Passage {

@@ -27,6 +27,7 @@ fn drawings_are_the_committed_ones() {
     for (topology, name) in [
         ("../topologies/two-dc.yaml", "two-dc"),
         ("../topologies/lossy.yaml", "lossy"),
+        ("../topologies/cluster-c.yaml", "cluster-c"),
         ("tests/golden/good/everything.yaml", "everything"),
     ] {
         for (drawing, ending) in [("text", "txt"), ("svg", "svg"), ("dot", "dot"), ("mermaid", "mmd")] {

@@ -86,14 +86,17 @@ fn of_topology(topology: &Topology) -> Picture {
                 _ => None,
             };
             let release = node.release.as_deref().unwrap_or(node.engine.as_str());
-            let role = match (&upstream, node.engine.is_cache()) {
-                (Some(_), _) => "replica",
-                (None, true) => "primary",
-                (None, false) => "database",
+            let role = match &node.role {
+                Role::Primary => "primary",
+                Role::ReplicaOf(_) => "replica",
+                Role::Postgres => "database",
+                Role::SentinelOf(_) => "sentinel",
             };
+            let slots = node.cluster.as_ref().map(|place| &place.slots);
             Node {
                 name: node.name.to_string(),
                 what: format!("{release} {role}"),
+                slots: slots.filter(|slots| !slots.is_empty()).map(ToString::to_string),
                 upstream,
                 trouble: None,
             }
@@ -166,6 +169,7 @@ fn of_row(row: &NodeRow) -> Node {
     Node {
         name: row.node.clone(),
         what: words.into_iter().flatten().collect::<Vec<_>>().join(" "),
+        slots: row.slots.clone(),
         upstream: row.replication.as_ref().map(|replication| replication.upstream.clone()),
         // The cause of a silence is long, and `ps` tells it.
         trouble: (row.health != "ready").then(|| row.health.split(':').next().unwrap_or_default().to_owned()),
@@ -207,5 +211,21 @@ mod tests {
         assert_eq!(other.nodes[1].what, "postgres database");
         assert_eq!(picture.links.len(), 2);
         assert_eq!(picture.links[0].conditions, "delay=5ms");
+    }
+
+    #[test]
+    fn a_cluster_is_drawn_with_the_slots_of_its_masters() {
+        let text = include_str!("../../../topologies/cluster-c.yaml");
+        let picture = of_topology(&crate::topology::parse("t", text).unwrap());
+        let nodes = picture.datacenters.iter().flat_map(|datacenter| &datacenter.nodes);
+        let slots: Vec<_> = nodes
+            .filter_map(|node| Some((&*node.name, node.slots.as_deref()?)))
+            .collect();
+        let expected = [
+            ("node-1", "0-5460"),
+            ("node-2", "5461-10922"),
+            ("node-3", "10923-16383"),
+        ];
+        assert_eq!(slots, expected);
     }
 }

@@ -10,7 +10,7 @@ use super::screen::{self, plain_table};
 use crate::cli::{Format, Global, Ps};
 use crate::document::document;
 use crate::error::{CommandError, ExitCode};
-use crate::lab::{self, Found, Lab, LinkSeen, NodeSeen, ReplicaSeen};
+use crate::lab::{self, ClusterView, Found, Lab, LinkSeen, NodeSeen, ReplicaSeen};
 use crate::plan::PlannedNode;
 use crate::replication::{Survival, SyncCounters};
 use crate::topology::Role;
@@ -45,6 +45,8 @@ pub struct NodeRow {
     pub health: String,
     /// Server and version as it reports them.
     pub version: Option<String>,
+    /// Hash slots that it serves, by its own word (`null`: none).
+    pub slots: Option<String>,
     /// Replication of a replica.
     pub replication: Option<ReplicationRow>,
 }
@@ -122,6 +124,7 @@ pub(super) fn unasked(found: &Found) -> Result<PsDocument, CommandError> {
             Some(other) => other.to_owned(),
         },
         version: None,
+        slots: None,
         replication: None,
     };
     Ok(PsDocument {
@@ -173,8 +176,16 @@ fn row(found: &Found, planned: &PlannedNode, seen: &NodeSeen, replica: Option<Re
         version: state
             .ok()
             .map(|state| format!("{} {}", state.reported.engine.as_str(), state.reported.version)),
+        slots: state
+            .ok()
+            .and_then(|state| own_slots(state.cluster.as_ref()?.as_ref().ok()?)),
         replication: replica.map(ReplicationRow::from),
     }
+}
+
+fn own_slots(view: &ClusterView) -> Option<String> {
+    let own = view.members.iter().find(|member| member.myself)?;
+    (!own.slots.is_empty()).then(|| own.slots.to_string())
 }
 
 impl From<ReplicaSeen> for ReplicationRow {

@@ -24,7 +24,8 @@ pub fn dot(picture: &Picture) -> String {
                 .trouble
                 .as_ref()
                 .map_or_else(String::new, |trouble| format!("\n{trouble}"));
-            let label = quoted(&format!("{}\n{}{trouble}", node.name, node.what));
+            let slots = node.slots_told().map_or_else(String::new, |slots| format!("\n{slots}"));
+            let label = quoted(&format!("{}\n{}{slots}{trouble}", node.name, node.what));
             let colour = if node.trouble.is_some() { ", color=red" } else { "" };
             let _ = writeln!(drawn, "    {} [label={label}{colour}];", quoted(&node.name));
         }
@@ -66,7 +67,7 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::samples::{four, two};
+    use super::super::samples::{cluster, four, two};
     use super::*;
 
     #[test]
@@ -82,6 +83,15 @@ mod tests {
         ] {
             assert!(drawn.contains(line), "{line}\n{drawn}");
         }
+    }
+
+    #[test]
+    fn a_master_has_its_slots() {
+        let drawn = dot(&cluster());
+        assert!(
+            drawn.contains("\"a\" [label=\"a\\nredis primary\\nslots 0-8191\"];"),
+            "{drawn}"
+        );
     }
 
     #[test]

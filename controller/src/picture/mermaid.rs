@@ -14,6 +14,7 @@ pub fn mermaid(picture: &Picture) -> String {
         let _ = writeln!(drawn, "    r{i}([\"relay\"])");
         for (j, node) in datacenter.nodes.iter().enumerate() {
             let mut lines = vec![node.name.clone(), node.what.clone()];
+            lines.extend(node.slots_told());
             lines.extend(node.trouble.clone());
             let _ = writeln!(drawn, "    n{i}_{j}[{}]", quoted(&lines.join("\n")));
         }
@@ -58,7 +59,7 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::samples::two;
+    use super::super::samples::{cluster, two};
     use super::*;
 
     #[test]
@@ -72,6 +73,15 @@ mod tests {
         ] {
             assert!(drawn.contains(line), "{line}\n{drawn}");
         }
+    }
+
+    #[test]
+    fn a_master_has_its_slots() {
+        let drawn = mermaid(&cluster());
+        assert!(
+            drawn.contains("n0_0[\"a<br/>redis primary<br/>slots 0-8191\"]"),
+            "{drawn}"
+        );
     }
 
     #[test]

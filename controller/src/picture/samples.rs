@@ -6,6 +6,7 @@ pub fn node(name: &str, what: &str, upstream: Option<&str>) -> Node {
     Node {
         name: name.to_owned(),
         what: what.to_owned(),
+        slots: None,
         upstream: upstream.map(str::to_owned),
         trouble: None,
     }
@@ -44,6 +45,26 @@ pub fn two() -> Picture {
         links: vec![
             link("dc1", "dc2", "delay=20ms", Passage::Cut("drop".to_owned())),
             link("dc2", "dc1", "delay=20ms jitter=2ms loss=1%", Passage::Open),
+        ],
+    }
+}
+
+/// A small cluster over two datacenters.
+pub fn cluster() -> Picture {
+    let master = |name: &str, slots: &str| Node {
+        slots: Some(slots.to_owned()),
+        ..node(name, "redis primary", None)
+    };
+    let replica = |name: &str, upstream: &str| node(name, "redis replica", Some(upstream));
+    Picture {
+        title: "cluster".to_owned(),
+        datacenters: vec![
+            datacenter("dc1", vec![master("a", "0-8191"), replica("c", "b")]),
+            datacenter("dc2", vec![master("b", "8192-16383"), replica("d", "a")]),
+        ],
+        links: vec![
+            link("dc1", "dc2", "delay=20ms", Passage::Open),
+            link("dc2", "dc1", "delay=20ms", Passage::Open),
         ],
     }
 }

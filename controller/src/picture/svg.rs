@@ -76,7 +76,7 @@ fn replication(picture: &Picture, board: &Board, canvas: &mut Canvas) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::samples::{four, link, node, two};
+    use super::super::samples::{cluster, four, link, node, two};
     use super::super::{Datacenter, Passage, Picture};
     use super::*;
 
@@ -136,6 +136,7 @@ mod tests {
         for picture in [
             two(),
             four(),
+            cluster(),
             wide(1, 1),
             wide(2, 1),
             wide(3, 10),
@@ -185,6 +186,14 @@ mod tests {
         assert_eq!((both, cut, drawn.matches("class=\"link open\"").count()), (2, 1, 1));
         let frozen = svg(&four());
         assert_eq!(frozen.matches("class=\"link frozen\"").count(), 3);
+    }
+
+    #[test]
+    fn a_master_has_its_slots() {
+        let drawn = svg(&cluster());
+        for slots in ["slots 0-8191", "slots 8192-16383"] {
+            assert_eq!(drawn.matches(slots).count(), 1, "{slots}");
+        }
     }
 
     #[test]

@@ -38,6 +38,9 @@ fn boxed(datacenter: &Datacenter) -> Vec<String> {
         .iter()
         .map(|node| {
             let mut row = format!("{:names$}  {:whats$}", node.name, node.what);
+            if let Some(slots) = node.slots_told() {
+                row = format!("{row}  {slots}");
+            }
             if let Some(upstream) = &node.upstream {
                 row = format!("{row}  <- {upstream}");
             }
@@ -120,7 +123,7 @@ fn arrows<'a>(pair: &Pair<'a>) -> Vec<(&'static str, &'a Link)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::samples::{four, two};
+    use super::super::samples::{cluster, four, two};
     use super::*;
 
     #[test]
@@ -145,6 +148,14 @@ dc1 <──────── dc2  delay=20ms jitter=2ms loss=1%
     }
 
     #[test]
+    fn masters_have_their_slots_where_replicas_have_their_upstream() {
+        let drawn = text(&cluster(), 200);
+        for row in ["a  redis primary  slots 0-8191 ", "c  redis replica  <- b"] {
+            assert!(drawn.contains(row), "{row}: {drawn}");
+        }
+    }
+
+    #[test]
     fn boxes_that_do_not_fit_beside_each_other_stand_below() {
         for width in [60, 100, 140] {
             let drawn = text(&four(), width);
@@ -162,7 +173,7 @@ dc1 <──────── dc2  delay=20ms jitter=2ms loss=1%
 
     #[test]
     fn every_line_of_a_box_has_its_width() {
-        for picture in [two(), four()] {
+        for picture in [two(), four(), cluster()] {
             for datacenter in &picture.datacenters {
                 let drawn = boxed(datacenter);
                 let wide = drawn[0].chars().count();

@@ -86,7 +86,8 @@ pub struct Span {
 /// What stands below a node's name.
 pub fn lines(node: &Node) -> Vec<Line> {
     let upstream = node.upstream.as_ref().map(|upstream| format!("follows {upstream}"));
-    let plain = [(!node.what.is_empty()).then(|| node.what.clone()), upstream];
+    let what = (!node.what.is_empty()).then(|| node.what.clone());
+    let plain = [what, node.slots_told(), upstream];
     let plain = plain.into_iter().flatten().map(|text| Line {
         text,
         is_trouble: false,
