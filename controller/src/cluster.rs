@@ -101,6 +101,8 @@ pub struct Unreadable {
 pub struct Seat {
     /// Its name.
     pub node: String,
+    /// Where it stands.
+    pub datacenter: String,
     /// Its address.
     pub address: Ipv4Addr,
     /// Slots of a master, none of a replica.
@@ -195,11 +197,6 @@ impl ClusterState {
 /// nobody is missing, suspected or too many, and every bus connection is up.
 #[must_use]
 pub fn misplaced(seen: &[MemberLine], seats: &[Seat]) -> Option<String> {
-    let by_id = |id: &str| seen.iter().find(|line| line.id == id);
-    let name_of = |address: Option<Ipv4Addr>| {
-        let seat = seats.iter().find(|seat| Some(seat.address) == address);
-        seat.map_or_else(|| format!("{address:?}"), |seat| format!("`{}`", seat.node))
-    };
     for seat in seats {
         let node = &seat.node;
         let mut lines = seen.iter().filter(|line| line.address == Some(seat.address));
@@ -212,21 +209,8 @@ pub fn misplaced(seen: &[MemberLine], seats: &[Seat]) -> Option<String> {
         if line.health != Health::Fine {
             return Some(format!("`{node}` is {}", line.health.as_str()));
         }
-        match (&seat.master, line.master) {
-            (None, false) => return Some(format!("`{node}` is a replica and should be a master")),
-            (Some(_), true) => return Some(format!("`{node}` is a master and should be a replica")),
-            _ => {}
-        }
-        if let Some(wanted) = &seat.master {
-            let master = line.master_id.as_deref().and_then(by_id);
-            let found = name_of(master.and_then(|master| master.address));
-            if found != format!("`{wanted}`") {
-                return Some(format!("`{node}` is a replica of {found} and should be of `{wanted}`"));
-            }
-        }
-        if line.slots != seat.slots {
-            let (has, should) = (line.slots.shown(), seat.slots.shown());
-            return Some(format!("`{node}` has {has} and should have {should}"));
+        if let Some(elsewhere) = sits_elsewhere(seat, line, seen, seats) {
+            return Some(elsewhere);
         }
         if !line.connected {
             return Some(format!("its bus connection to `{node}` is not up"));
@@ -236,6 +220,48 @@ pub fn misplaced(seen: &[MemberLine], seats: &[Seat]) -> Option<String> {
         .iter()
         .find(|line| !seats.iter().any(|seat| Some(seat.address) == line.address));
     stranger.map(|line| format!("it knows {:?}, which is not of this cluster", line.address))
+}
+
+/// All nodes that sit elsewhere than is wanted, in words, whether they are well or not: a promotion moves two, and so can a
+/// replica that migrates to another master.
+#[must_use]
+pub fn elsewhere(seen: &[MemberLine], seats: &[Seat]) -> Vec<String> {
+    let known = seats.iter().filter_map(|seat| {
+        let line = seen.iter().find(|line| line.address == Some(seat.address))?;
+        sits_elsewhere(seat, line, seen, seats)
+    });
+    known.collect()
+}
+
+/// In which way a node sits elsewhere, if it does.
+fn sits_elsewhere(seat: &Seat, line: &MemberLine, seen: &[MemberLine], seats: &[Seat]) -> Option<String> {
+    let name = |seat: &Seat| format!("`{}` ({})", seat.node, seat.datacenter);
+    let node = name(seat);
+    let Some(wanted) = &seat.master else {
+        if !line.master {
+            return Some(format!("{node} is a replica and should be a master"));
+        }
+        let (has, should) = (line.slots.shown(), seat.slots.shown());
+        return (line.slots != seat.slots).then(|| format!("{node} has {has} and should have {should}"));
+    };
+    if line.master {
+        return Some(format!("{node} is a master and should be a replica"));
+    }
+    let master = line
+        .master_id
+        .as_ref()
+        .and_then(|id| seen.iter().find(|line| line.id == *id));
+    let address = master.and_then(|master| master.address);
+    let found = seats.iter().find(|seat| Some(seat.address) == address);
+    if found.is_some_and(|found| found.node == *wanted) {
+        return None;
+    }
+    let found = found.map_or_else(|| "a node that is not of this cluster".to_owned(), name);
+    let wanted = seats
+        .iter()
+        .find(|seat| seat.node == *wanted)
+        .map_or_else(|| format!("`{wanted}`"), name);
+    Some(format!("{node} is a replica of {found} and should be of {wanted}"))
 }
 
 #[cfg(test)]
@@ -260,6 +286,7 @@ mod tests {
     fn seats() -> Vec<Seat> {
         let seat = |node: &str, last, slots: &str, master: Option<&str>| Seat {
             node: node.to_owned(),
+            datacenter: format!("dc{last}"),
             address: address(last),
             slots: Slots::parse(slots).unwrap_or_default(),
             master: master.map(str::to_owned),
@@ -288,17 +315,17 @@ mod tests {
         let cases = [
             (
                 wrong(|text| text.replace("5462-", "5463-")),
-                "`a` has slots 0-5460,5463-16383",
+                "`a` (dc4) has slots 0-5460,5463-16383",
             ),
             (
                 wrong(|text| text.replace(&format!("slave {A}"), &format!("slave {B}"))),
-                "replica of `b`",
+                "`b` (dc5) is a replica of `b` (dc5) and should be of `a` (dc4)",
             ),
             (wrong(|text| text.replace("slave", "slave,fail?")), "`b` is suspected"),
             (wrong(|text| text.replace("slave", "slave,fail")), "`b` is failed"),
             (
                 wrong(|text| text.replace("myself,master", "myself,slave")),
-                "`a` is a replica",
+                "`a` (dc4) is a replica and should be a master",
             ),
             (
                 wrong(|text| text.replace("1 connected\n", "1 disconnected\n")),
@@ -320,6 +347,23 @@ mod tests {
         for (said, expected) in cases {
             assert!(said.contains(expected), "{said}: {expected}");
         }
+    }
+
+    #[test]
+    fn all_who_sit_elsewhere_are_told_whatever_their_health() {
+        assert_eq!(elsewhere(&members(&view()).expect("lines of nodes"), &seats()), [""; 0]);
+        // A promotion: the old master does not answer.
+        let text = view()
+            .replace("myself,master", "master,fail")
+            .replace("slave", "myself,master")
+            .replace(&format!("master {A}"), "master -")
+            .replace(" 0-5460 5462-16383", "");
+        let seen = members(&text).expect("lines of nodes");
+        let told = [
+            "`a` (dc4) has no slots and should have slots 0-5460,5462-16383",
+            "`b` (dc5) is a master and should be a replica",
+        ];
+        assert_eq!(elsewhere(&seen, &seats()), told);
     }
 
     #[test]

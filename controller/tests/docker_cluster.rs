@@ -1,5 +1,6 @@
 //! Clusters on real labs: placed exactly as their files say, a node that was stopped finds its cluster again, the bus crosses
-//! the relays and a cut of the link is a cut of the cluster. Nothing is left behind.
+//! the relays, in stream mode too, a cut of the link is a cut of the cluster and a heal leaves nobody failed, and a replica that
+//! has migrated is named. Nothing is left behind.
 //!
 //! `cargo test -p testbed --test docker_cluster -- --ignored --test-threads 1`; `TESTBED_RELEASE` chooses the server. Waits
 //! are for conditions, each with a limit far above what an idle machine needs.
@@ -7,9 +8,10 @@
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 use testbed::cli::{Color, Format, ReleaseArg};
-use testbed::cluster::{Health, Slots, misplaced};
+use testbed::cluster::{Health, MemberLine, Slots, elsewhere, misplaced};
 use testbed::commands::prepare::{self, Ground};
 use testbed::commands::source;
 use testbed::docker::{Docker, Engine};
@@ -39,14 +41,26 @@ async fn raise(layout: &str) -> Lab {
 async fn raise_topology(topology: &str) -> Lab {
     let file = format!("../topologies/{topology}.yaml");
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
-    let source = source::read(&file, Format::Text, Color::Never).unwrap();
+    raise_file(topology, &file).await
+}
+
+/// Layout C with something changed.
+async fn raise_changed(name: &str, change: impl FnOnce(&str) -> String) -> Lab {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("changed.yaml");
+    std::fs::write(&file, change(include_str!("../../topologies/cluster-c.yaml"))).unwrap();
+    raise_file(name, &file).await
+}
+
+async fn raise_file(name: &str, file: &Path) -> Lab {
+    let source = source::read(file, Format::Text, Color::Never).unwrap();
     let release = std::env::var("TESTBED_RELEASE").into_iter().collect();
     let releases = prepare::releases(&source.topology, &ReleaseArg { release }).unwrap();
     let docker = Docker::connect(None).await.unwrap();
     let ground = Ground::prepare(docker, source, releases, &Progress::silent())
         .await
         .unwrap();
-    let name = LabName::new(&format!("test-{topology}-{}", std::process::id())).unwrap();
+    let name = LabName::new(&format!("test-{name}-{}", std::process::id())).unwrap();
     let raised = ground
         .raise(&name, None, &Progress::silent(), &Stop::never(), READY)
         .await;
@@ -87,11 +101,28 @@ fn all_ok(nodes: &[NodeSeen]) -> bool {
     nodes.iter().all(|seen| ok(&seen.node))
 }
 
-/// Slots of a node in the eyes of another one.
-fn slots(lab: &Lab, view: &ClusterView, name: &str) -> Slots {
+/// A node in the eyes of another one.
+fn line<'v>(lab: &Lab, view: &'v ClusterView, name: &str) -> Option<&'v MemberLine> {
     let address = lab.node(&node(name)).address;
-    let line = view.members.iter().find(|line| line.address == Some(address));
-    line.map(|line| line.slots.clone()).unwrap_or_default()
+    view.members.iter().find(|line| line.address == Some(address))
+}
+
+/// Its slots.
+fn slots(lab: &Lab, view: &ClusterView, name: &str) -> Slots {
+    line(lab, view, name).map(|line| line.slots.clone()).unwrap_or_default()
+}
+
+/// Ends a server by itself.
+async fn end(lab: &Lab, name: &str) {
+    let name = node(name);
+    let probe = lab.probe(&lab.node(&name).datacenter);
+    // It answers with the end of the connection.
+    let _ = probe.redis(lab.target(&name), &["SHUTDOWN", "NOSAVE"], LIMIT).await;
+}
+
+async fn start(lab: &Lab, name: &str) {
+    let docker = Docker::connect(None).await.unwrap();
+    docker.start(&lab.node(&node(name)).container).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -131,23 +162,13 @@ async fn every_layout_is_placed_as_its_file_says() {
 #[ignore = "needs a Docker engine"]
 async fn a_node_that_was_stopped_finds_its_cluster_again() {
     let lab = raise("c").await;
-    let name = node("node-4");
-    let (target, container) = (lab.target(&name), lab.node(&name).container.clone());
-    // It answers with the end of the connection.
-    let _ = lab
-        .probe(&dc("dc2"))
-        .redis(target, &["SHUTDOWN", "NOSAVE"], LIMIT)
-        .await;
+    end(&lab, "node-4").await;
     until(&lab, "the others miss it", |nodes| {
-        let view = view(nodes, "node-1");
-        let address = lab.node(&name).address;
-        view.is_some_and(|view| {
-            let mut lines = view.members.iter();
-            lines.any(|line| line.address == Some(address) && line.health == Health::Failed)
-        })
+        let seen = view(nodes, "node-1").and_then(|view| line(&lab, view, "node-4"));
+        seen.is_some_and(|line| line.health == Health::Failed)
     })
     .await;
-    Docker::connect(None).await.unwrap().start(&container).await.unwrap();
+    start(&lab, "node-4").await;
     let nodes = until(&lab, "it is back", all_ok).await;
     let seats = lab.plan.seats(&ClusterName::new("cache").unwrap());
     assert_eq!(misplaced(&view(&nodes, "node-4").unwrap().members, &seats), None);
@@ -156,7 +177,7 @@ async fn a_node_that_was_stopped_finds_its_cluster_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a Docker engine"]
-async fn the_bus_crosses_the_relays_and_a_cut_parts_the_cluster() {
+async fn the_bus_crosses_the_relays_a_cut_parts_the_cluster_and_a_heal_leaves_nobody_failed() {
     let lab = raise("c").await;
     let (dc1, dc2) = (dc("dc1"), dc("dc2"));
     let forwarded = |links: &[LinkSeen]| -> Vec<u64> {
@@ -173,26 +194,136 @@ async fn the_bus_crosses_the_relays_and_a_cut_parts_the_cluster() {
     for (before, after) in before.iter().zip(&after) {
         assert!(after - before >= 20, "{before} to {after} packets in 4 s");
     }
-    lab.cut_both(&dc1, &dc2, CutKind::Drop).await.unwrap();
     let all = Slots::parse("10923-16383").unwrap();
-    let nodes = until(&lab, "the half with the votes promotes, the other one ends", |nodes| {
+    // The first cut promotes; after it all masters are in dc1. TCP's patience grows with the length of a cut.
+    for (round, longer) in [0, 2, 4].into_iter().enumerate() {
+        lab.cut_both(&dc1, &dc2, CutKind::Drop).await.unwrap();
+        let nodes = parted(&lab).await;
+        let far = view(&nodes, "node-3").unwrap();
+        let owner = if round == 0 { "node-3" } else { "node-6" };
+        assert_eq!(slots(&lab, far, owner), all, "the far half has seen no promotion");
+        tokio::time::sleep(Duration::from_secs(longer)).await;
+        lab.heal_both(&dc1, &dc2).await.unwrap();
+        let healed = Instant::now();
+        joined(&lab).await;
+        println!(
+            "round {round}: all fine {:.1} s after the heal",
+            healed.elapsed().as_secs_f64()
+        );
+    }
+    // A lab that is not placed as its file says is none.
+    let seats = lab.plan.seats(&ClusterName::new("cache").unwrap());
+    let nodes = lab.look().await;
+    let wrong = misplaced(&view(&nodes, "node-1").unwrap().members, &seats).unwrap();
+    assert!(wrong.contains("`node-3` (dc2) is a replica"), "{wrong}");
+    lower(lab).await;
+}
+
+/// Waits until the half with the votes serves all slots and the other one has noticed.
+async fn parted(lab: &Lab) -> Vec<NodeSeen> {
+    let all = Slots::parse("10923-16383").unwrap();
+    until(lab, "the half with the votes promotes, the other one ends", |nodes| {
         let (Some(near), Some(far)) = (view(nodes, "node-1"), view(nodes, "node-3")) else {
             return false;
         };
-        near.state.ok && slots(&lab, near, "node-6") == all && !far.state.ok
+        near.state.ok && slots(lab, near, "node-6") == all && !far.state.ok
     })
-    .await;
-    let far = view(&nodes, "node-3").unwrap();
-    assert_eq!(slots(&lab, far, "node-3"), all, "the far half has seen no promotion");
+    .await
+}
+
+/// Waits until all nodes are well and both halves know of the promotion.
+async fn joined(lab: &Lab) -> Vec<NodeSeen> {
+    let all = Slots::parse("10923-16383").unwrap();
+    until(lab, "all agree after the heal", |nodes| {
+        all_ok(nodes) && view(nodes, "node-3").is_some_and(|view| slots(lab, view, "node-6") == all)
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a Docker engine"]
+async fn a_cluster_forms_through_relays_that_terminate_tcp_and_their_close_parts_it() {
+    let mode = "version: 1\nmode: { stream: { order: pipelined, nodelay: on } }\n";
+    let lab = raise_changed("cluster-stream", |text| text.replace("version: 1\n", mode)).await;
+    let (dc1, dc2) = (dc("dc1"), dc("dc2"));
+    let links = lab.links().await.unwrap();
+    assert!(
+        links.iter().all(|link| matches!(link.path, wire::Path::Stream(_))),
+        "{links:?}"
+    );
+    lab.cut_both(&dc1, &dc2, CutKind::Close).await.unwrap();
+    parted(&lab).await;
     lab.heal_both(&dc1, &dc2).await.unwrap();
-    let nodes = until(&lab, "all agree after the heal", |nodes| {
-        all_ok(nodes) && view(nodes, "node-3").is_some_and(|view| slots(&lab, view, "node-6") == all)
+    joined(&lab).await;
+    lower(lab).await;
+}
+
+/// Layout C whose master in dc2 has a second replica beside it. Of the two the one with the smaller id is the one that
+/// migrates, and ids are random.
+async fn raise_to_migrate() -> Lab {
+    let free = "cluster-allow-replica-migration: yes\n    cluster-node-timeout:";
+    let change = |text: &str| {
+        let second = "  node-7: { datacenter: dc2, replica-of: node-3 }\n";
+        text.replace("cluster-node-timeout:", free) + second
+    };
+    for _ in 0..16 {
+        let lab = raise_changed("cluster-migrates", change).await;
+        let nodes = lab.look().await;
+        let view = view(&nodes, "node-1").unwrap();
+        let id = |name: &str| line(&lab, view, name).unwrap().id.clone();
+        if id("node-6") < id("node-7") {
+            return lab;
+        }
+        lower(lab).await;
+    }
+    panic!("sixteen ids in a row were the larger ones");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a Docker engine"]
+async fn a_replica_that_has_migrated_turns_layout_c_into_b_and_is_named() {
+    let lab = raise_to_migrate().await;
+    // The only replica of a master in dc1 is away for longer than a master may be without one.
+    end(&lab, "node-4").await;
+    until(&lab, "another replica takes its place", |nodes| {
+        let view = view(nodes, "node-1");
+        view.is_some_and(|view| {
+            let ids = [
+                line(&lab, view, "node-6").and_then(|line| line.master_id.as_deref()),
+                line(&lab, view, "node-1").map(|line| line.id.as_str()),
+            ];
+            ids[0].is_some() && ids[0] == ids[1]
+        })
     })
     .await;
-    // A lab that is not placed as its file says is none.
+    start(&lab, "node-4").await;
+    let nodes = until(&lab, "it is back, and all are well", all_ok).await;
     let seats = lab.plan.seats(&ClusterName::new("cache").unwrap());
-    let wrong = misplaced(&view(&nodes, "node-1").unwrap().members, &seats).unwrap();
-    assert!(wrong.contains("`node-3` is a replica"), "{wrong}");
+    let told = "`node-6` (dc1) is a replica of `node-1` (dc1) and should be of `node-3` (dc2)";
+    for seen in &nodes {
+        let members = &view(&nodes, seen.node.as_str()).unwrap().members;
+        assert_eq!(elsewhere(members, &seats), [told], "{}", seen.node);
+        assert_eq!(misplaced(members, &seats).as_deref(), Some(told), "{}", seen.node);
+    }
+    let ps = Command::new(env!("CARGO_BIN_EXE_testbed"))
+        .args(["ps", "-p", lab.name().as_str()])
+        .output()
+        .unwrap();
+    let said = String::from_utf8(ps.stdout).unwrap();
+    let line = format!("not as the topology has it: {told}\n");
+    assert_eq!(said.matches(&line).count(), 2, "once from each datacenter: {said}");
+
+    // What layout C would survive.
+    lab.cut_both(&dc("dc1"), &dc("dc2"), CutKind::Drop).await.unwrap();
+    let down = |nodes: &[NodeSeen]| {
+        let mut views = nodes.iter().map(|seen| view(nodes, seen.node.as_str()));
+        views.all(|view| view.is_some_and(|view| !view.state.ok))
+    };
+    until(&lab, "neither half serves", down).await;
+    // Layout C has promoted by then: node timeout, half of it, and a second of election.
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    assert!(down(&lab.look().await), "no replica in dc1 can take over from node-3");
+    lab.heal_both(&dc("dc1"), &dc("dc2")).await.unwrap();
     lower(lab).await;
 }
 

@@ -443,7 +443,7 @@ async fn a_cluster_that_is_not_as_its_file_says_is_no_lab() {
     fake.mislead("tb-one-node-6", "tb-one-node-1");
     let error = failed(raise(&fake, plan_from("cluster-c", "one", &[], |_| {})).await).to_string();
     assert!(
-        error.contains("`node-6` is a replica of `node-1` and should be of `node-3`"),
+        error.contains("`node-6` (dc1) is a replica of `node-1` (dc1) and should be of `node-3` (dc2)"),
         "{error}"
     );
     assert_eq!(names(&fake), [""; 0]);

@@ -31,6 +31,7 @@ impl Plan {
     pub fn seats(&self, cluster: &ClusterName) -> Vec<Seat> {
         let seat = |node: &PlannedNode| Seat {
             node: node.name.to_string(),
+            datacenter: node.datacenter.to_string(),
             address: node.address,
             slots: node.slots(),
             master: node.upstream().map(ToString::to_string),

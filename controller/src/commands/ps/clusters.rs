@@ -1,7 +1,7 @@
 //! Clusters in `ps`: as each datacenter sees them, so that both halves of a cut are told apart. A datacenter's view is that
 //! of its first node that answers; whether its other nodes share it is said.
 
-use crate::cluster::MemberLine;
+use crate::cluster::{MemberLine, elsewhere};
 use crate::commands::screen::plain_table;
 use crate::lab::{ClusterView, NodeSeen};
 use crate::names::{ClusterName, DatacenterName, NodeName};
@@ -24,6 +24,8 @@ pub struct ClusterRow {
     pub slots_ok: Option<u16>,
     /// Nodes of this datacenter that answer with another state, other roles or another judgement of a node.
     pub others_disagree: Vec<String>,
+    /// Nodes that sit elsewhere than the topology wants them, in words: after a promotion, or because a replica has migrated.
+    pub elsewhere: Vec<String>,
     /// All nodes of the cluster, as the one that was asked sees them.
     pub nodes: Vec<MemberRow>,
 }
@@ -76,6 +78,9 @@ fn row(plan: &Plan, cluster: &ClusterName, datacenter: &DatacenterName, nodes: &
         asked: first.map(|(node, _)| node.to_string()),
         state: first.map(|(_, view)| if view.state.ok { "ok" } else { "fail" }),
         slots_ok: first.map(|(_, view)| view.state.slots_ok),
+        elsewhere: first
+            .map(|(_, view)| elsewhere(&view.members, &plan.seats(cluster)))
+            .unwrap_or_default(),
         others_disagree: others.map(|(node, _)| node.to_string()).collect(),
         nodes: first.map(|(_, view)| members(plan, cluster, view)).unwrap_or_default(),
     }
@@ -138,9 +143,14 @@ pub(super) fn table(row: &ClusterRow) -> String {
             if node.connected { "up" } else { "down" }.to_owned(),
         ]
     });
+    let elsewhere = row
+        .elsewhere
+        .iter()
+        .map(|told| format!("not as the topology has it: {told}\n"));
     let header = ["NODE", "ROLE", "SLOTS", "MASTER", "HEALTH", "BUS"];
     format!(
-        "cluster {cluster} from {from}: state {state}, {slots_ok} slots ok (asked {asked}{disagree})\n{}",
-        plain_table(header, lines)
+        "cluster {cluster} from {from}: state {state}, {slots_ok} slots ok (asked {asked}{disagree})\n{}{}",
+        plain_table(header, lines),
+        elsewhere.collect::<String>()
     )
 }
