@@ -9,6 +9,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use testbed::cli::{Color, Format, ReleaseArg};
 use testbed::cluster::{Health, MemberLine, Slots, elsewhere, misplaced};
@@ -60,7 +61,10 @@ async fn raise_file(name: &str, file: &Path) -> Lab {
     let ground = Ground::prepare(docker, source, releases, &Progress::silent())
         .await
         .unwrap();
-    let name = LabName::new(&format!("test-{name}-{}", std::process::id())).unwrap();
+    // Several tests raise the same topology, at the same time.
+    static RAISED: AtomicU32 = AtomicU32::new(0);
+    let number = RAISED.fetch_add(1, Ordering::Relaxed);
+    let name = LabName::new(&format!("test-{name}-{}-{number}", std::process::id())).unwrap();
     let raised = ground
         .raise(&name, None, &Progress::silent(), &Stop::never(), READY)
         .await;

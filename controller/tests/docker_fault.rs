@@ -1,13 +1,14 @@
 //! Faults of nodes on a real engine, as a user does them: paused, killed, stopped, started; a relay that is named; what is done
 //! for a time is taken back after it and at an interruption; nothing of another lab, and nothing that is not a lab's, is met.
 //!
-//! `cargo test -p testbed --test docker_fault -- --ignored --test-threads=1`
+//! `cargo test -p testbed --test docker_fault -- --ignored`
 
 #![allow(clippy::unwrap_used)]
 
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Far above what a step takes on a busy machine.
@@ -18,7 +19,10 @@ struct Lab(String);
 
 impl Lab {
     fn up() -> Self {
-        let lab = Self(format!("test-fault-{}", std::process::id()));
+        // Several tests have one at the same time.
+        static UP: AtomicU32 = AtomicU32::new(0);
+        let number = UP.fetch_add(1, Ordering::Relaxed);
+        let lab = Self(format!("test-fault-{}-{number}", std::process::id()));
         lab.ends(0, &["up", "topologies/two-dc.yaml", "-p", &lab.0]);
         lab
     }
