@@ -12,7 +12,7 @@ pub use watch::{Beacon, BeaconTimes, Calibrated, HostSeen, ProbeSeen, RelayLost,
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use wire::{CutKind, LinkStatus, Path, Sample, StreamRecord, Written};
+use wire::{CutKind, LinkStatus, Path, PortCut, Sample, StreamRecord, Written};
 
 /// Number of a block, as in the record.
 pub type BlockNumber = u8;
@@ -157,9 +157,9 @@ pub enum What {
         delay_ns: u64,
         /// The cut in force, of the whole link.
         cut: Option<CutKind>,
-        /// Ports that are cut; sorted, empty where none is.
+        /// The cut of ports in force. It was asked for by this change, or by an earlier one, if it began with it.
         #[serde(default)]
-        cut_ports: Vec<u16>,
+        port_cut: Option<PortCut>,
         /// Whether it is frozen.
         #[serde(default)]
         frozen: bool,

@@ -17,8 +17,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use testbed::lab::Lab;
-use wire::{Defect, ProbeOrder};
+use testbed::lab::{Lab, Only};
+use wire::{CutKind, Defect, ProbeOrder};
 
 const MS: u64 = 1_000_000;
 /// Limit of a step of a block, for a busy machine.
@@ -193,6 +193,27 @@ async fn a_cut_that_leaks_in_one_direction_is_void() {
         leaks.iter().all(|reason| reason.contains("from dc1 to dc2")),
         "{leaks:?}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a Docker engine"]
+async fn a_cut_of_ports_keeps_a_block_from_beginning_and_one_in_its_middle_is_void_and_healed_in_the_end() {
+    let lab = Ours::raise("trust-ports").await;
+    let (one, other) = (dc("dc1"), dc("dc2"));
+    let postgres = Only::Ports(vec![5432]);
+    lab.cut_ports(&one, &other, &postgres, CutKind::Drop).await.unwrap();
+    let refused = Run::start(&lab, 10, &[]).ends().await;
+    let error = refused.0["error"].as_str().unwrap();
+    assert!(error.contains("the link from dc1 to dc2 is cut (5432)"), "{error}");
+    lab.heal(&one, &other).await.unwrap();
+
+    let run = Run::start(&lab, 10, &[]);
+    run.reaches("\"rtt\"").await;
+    // The block does not use the database: what it measures is as it was.
+    lab.cut_ports(&one, &other, &postgres, CutKind::Drop).await.unwrap();
+    run.ends().await.assert_void("the ports cut were 5432 instead of none");
+    let left = lab.link(&one, &other).await.unwrap();
+    assert!(left.status.port_cut().is_none(), "{left:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

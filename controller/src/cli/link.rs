@@ -95,9 +95,9 @@ pub struct CutArgs {
     /// How
     #[arg(long, value_enum, default_value_t = Kind::Drop)]
     pub kind: Kind,
-    /// Cut these TCP ports and let everything else pass: those on which nodes serve clients (and replicas), the cluster bus, or
+    /// Cut TCP ports and let everything else pass: `clients` (on which nodes serve clients and replicas), `bus` (of clusters), or
     /// PORT[,PORT...]. In place of an earlier cut of ports; packet mode only, with `drop` or `reset`
-    #[arg(long, value_name = "PORTS", value_parser = OnlyParser)]
+    #[arg(long, value_name = "PORTS", value_parser = OnlyParser, hide_possible_values = true)]
     pub only: Option<Only>,
     /// Heal after this
     #[arg(long = "for", value_parser = humantime::parse_duration, value_name = "TIME")]

@@ -154,7 +154,7 @@ impl Scene<'_> {
                 at_ns: link.now_ns,
                 delay_ns: link.status.conditions.delay_ns,
                 cut: link.status.cut,
-                cut_ports: link.status.port_cut().map(|cut| cut.ports.clone()).unwrap_or_default(),
+                port_cut: link.status.port_cut().cloned(),
                 frozen: link.status.frozen,
                 path: link.path,
             })?;

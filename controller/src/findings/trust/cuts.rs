@@ -49,15 +49,19 @@ pub fn doubts(link: &Link<'_>, heard: &Heard) -> Vec<Doubt> {
 /// A cut of ports that nobody asked for, or that met nothing.
 fn of_ports(link: &Link<'_>) -> Option<Doubt> {
     let (asked, destroyed) = (link.ever_cut_ports(), destroyed_by_port(link));
+    let foreign = |what: String| {
+        let text = format!(
+            "somebody else cut ports of the link from {} in the middle of the block: {what}",
+            link.name()
+        );
+        Some(Doubt::void(Cause::Instrument, text))
+    };
+    if let Some(ports) = link.foreign_ports {
+        return foreign(listed(ports));
+    }
     match (asked.as_slice(), destroyed) {
         ([], 0) => None,
-        ([], packets) => {
-            let text = format!(
-                "somebody else cut ports of the link from {} in the middle of the block: {packets} packets of them were destroyed",
-                link.name()
-            );
-            Some(Doubt::void(Cause::Instrument, text))
-        }
+        ([], packets) => foreign(format!("{packets} packets of them were destroyed")),
         (ports, 0) => Some(Doubt::suspect(format!(
             "whether the cut of ports {} from {} cut is not known: it met no packet of them",
             listed(ports),

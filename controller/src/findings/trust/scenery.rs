@@ -5,7 +5,7 @@ use crate::claim::{Cause, Verdict};
 use crate::findings::synthetic::{MS, Story};
 use crate::findings::{BlockFindings, Trust};
 use crate::history::{BeaconTimes, Calibrated, HostSeen, ProbeSeen, RelaySeen, Watched, What};
-use wire::{Conditions, CpuSeen, CutKind, LinkCounters, LinkStatus, Path, RelayStatus};
+use wire::{Conditions, CpuSeen, CutKind, LinkCounters, LinkStatus, Path, PortCut, RelayStatus};
 
 pub const CLAIM: &str = "7.far-costs-one-round-trip@20ms";
 pub const EVERY_MS: u64 = 20;
@@ -18,6 +18,19 @@ pub struct Asked {
     pub cut: bool,
     pub frozen: bool,
     pub ports: &'static [u16],
+    /// When the cut of these ports began, if not with this.
+    pub ports_began_ms: Option<u64>,
+}
+
+impl Asked {
+    fn port_cut(&self) -> Option<PortCut> {
+        (!self.ports.is_empty()).then(|| PortCut {
+            kind: CutKind::Drop,
+            ports: self.ports.to_vec(),
+            began_ns: self.ports_began_ms.unwrap_or(self.at_ms) * MS,
+            ended_ns: None,
+        })
+    }
 }
 
 pub fn up(at_ms: u64, delay_ms: u64) -> Asked {
@@ -27,6 +40,7 @@ pub fn up(at_ms: u64, delay_ms: u64) -> Asked {
         cut: false,
         frozen: false,
         ports: &[],
+        ports_began_ms: None,
     }
 }
 
@@ -178,7 +192,7 @@ impl Scenery {
                     at_ns: asked.at_ms * MS + self.stamped_late_ns,
                     delay_ns: asked.delay_ms * MS,
                     cut: asked.cut.then_some(CutKind::Drop),
-                    cut_ports: asked.ports.to_vec(),
+                    port_cut: asked.port_cut(),
                     frozen: asked.frozen,
                     path: Path::Tun,
                 });

@@ -2,10 +2,11 @@
 //! twice only the last time counts.
 
 use super::course::{Course, Step};
+use super::limits::STAMP_NS;
 use crate::findings::row::Rows;
 use crate::history::{Calibrated, FlowsSeen, HostSeen, PeersSeen, ProbeSeen, RelayLost, RelaySeen, Watched, What};
 use std::collections::BTreeMap;
-use wire::{Conditions, LinkCounters, LinkStatus, Path};
+use wire::{Conditions, LinkCounters, LinkStatus, Path, PortCut};
 
 /// See the top of the file.
 #[derive(Debug, Default)]
@@ -43,8 +44,10 @@ pub struct Link<'a> {
     pub course: Course,
     /// Which way packets were to take, each from a time on.
     pub paths: Vec<(u64, Path)>,
-    /// Which ports were to be cut, each from a time on. No beacon has a port of theirs.
+    /// Which ports the block had cut, each from a time on. No beacon has a port of theirs.
     pub cut_ports: Vec<(u64, &'a [u16])>,
+    /// Ports that the block found cut when it changed something, and had not cut.
+    pub foreign_ports: Option<&'a [u16]>,
     /// Measured before the block.
     pub calibrated: Option<&'a Calibrated>,
     /// Beacons.
@@ -91,13 +94,17 @@ impl<'a> Seen<'a> {
                 to,
                 at_ns,
                 path,
-                cut_ports,
+                port_cut,
                 ..
             } => {
                 let link = self.link(from, to);
                 link.course.add(asked(what).expect("it is a change of a link"));
                 link.paths.push((*at_ns, *path));
-                link.cut_ports.push((*at_ns, cut_ports));
+                let asked = port_cut.as_ref().filter(|cut| link.asked_for(cut, *at_ns));
+                if let Some(cut) = port_cut.as_ref().filter(|_| asked.is_none()) {
+                    link.foreign_ports.get_or_insert(&cut.ports);
+                }
+                link.cut_ports.push((*at_ns, asked.map_or(&[], |cut| &cut.ports)));
             }
             What::LinkSeen { from, status, .. } => {
                 self.link(from, &status.to).states.push(State { when: None, status });
@@ -167,6 +174,21 @@ impl<'a> Link<'a> {
     /// The ways that packets were to take at some moment of a stretch of time.
     pub fn paths_between(&self, from_ns: u64, to_ns: u64) -> Vec<Path> {
         between(&self.paths, from_ns, to_ns)
+    }
+
+    /// Whether the block itself asked for a cut of ports that a change at `at_ns` found in force: it began with that change, or
+    /// goes on since one that it did begin with.
+    fn asked_for(&self, cut: &PortCut, at_ns: u64) -> bool {
+        let began_with = |at_ns: u64| {
+            at_ns
+                .checked_sub(cut.began_ns)
+                .is_some_and(|late_ns| late_ns <= STAMP_NS)
+        };
+        let known = self
+            .cut_ports
+            .iter()
+            .any(|(at_ns, ports)| *ports == cut.ports && began_with(*at_ns));
+        known || began_with(at_ns)
     }
 
     /// The ports that were to be cut at some moment of a stretch of time.

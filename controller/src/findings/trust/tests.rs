@@ -372,6 +372,30 @@ fn a_cut_of_ports_that_was_asked_for_lets_the_beacons_pass_and_is_told() {
 }
 
 #[test]
+fn a_cut_of_ports_is_the_blocks_own_only_if_it_began_with_a_change_of_the_block() {
+    let found = |began_ms| Asked {
+        ports: &[6379],
+        ports_began_ms: Some(began_ms),
+        ..up(1000, 5)
+    };
+    let void = |asked: &[Asked]| {
+        let scenery = Scenery::of(asked).destroyed_by_port(12);
+        scenery.assert_void(Cause::Instrument, "in the middle of the block: 6379");
+    };
+    // The block changes the delay, and finds that somebody has cut ports; it ends before anybody looks.
+    void(&[up(0, 20), found(990), up(1300, 5)]);
+    // The same where the block had cut them itself before.
+    let own = Asked {
+        ports: &[6379],
+        ..up(500, 20)
+    };
+    Scenery::of(&[up(0, 20), own, found(500), up(2000, 5)])
+        .destroyed_by_port(12)
+        .assert_sound();
+    void(&[up(0, 20), own, up(700, 20), found(990), up(2000, 5)]);
+}
+
+#[test]
 fn a_cut_of_ports_that_nobody_asked_for_shows_by_its_state_or_by_what_it_destroyed() {
     let in_force = |ports: &[u16]| Some(port_cut(ports, None));
     Scenery::still()
