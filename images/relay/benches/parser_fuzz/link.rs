@@ -4,6 +4,7 @@ use crate::frames::HEADER_LEN;
 use crate::oracle::{Reached, is_reset};
 use fastrand::Rng;
 use relay::lane::{Change, Lane};
+use relay::packet::{Ipv4, Tcp};
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
 use wire::{Conditions, CutKind, Loss, RelayLinkConfig, Reorder};
@@ -54,14 +55,12 @@ impl Trial {
                 flush: rng.bool(),
             }),
             9 => self.lane.capture(self.now_ns, Some(rng.u32(..100))),
-            10 => self.change(Change::CutPorts {
-                kind: [CutKind::Drop, CutKind::Reset][rng.usize(..2)],
-                ports: match rng.u8(..3) {
-                    0 => Vec::new(),
-                    1 => vec![6379],
-                    _ => vec![rng.u16(..), rng.u16(..)],
-                },
-            }),
+            10 => {
+                let kind = [CutKind::Drop, CutKind::Reset][rng.usize(..2)];
+                // Those of what arrives next, where it has any.
+                let ports = ports(frame).map_or_else(Vec::new, |ports| ports[rng.usize(..2)..].to_vec());
+                self.change(Change::CutPorts { kind, ports });
+            }
             _ => {}
         }
         if let Some(arrived) = &mut self.arrived {
@@ -116,6 +115,12 @@ impl Trial {
             let packet = frame.get(HEADER_LEN..).unwrap_or_default();
             if self.arrived.as_ref().is_some_and(|arrived| arrived.contains(frame)) {
                 assert!(status.cut.is_none() && !status.frozen, "it passes a closed link");
+                let cut = |ports: [u16; 2]| {
+                    status
+                        .port_cut()
+                        .is_some_and(|cut| cut.ports.iter().any(|port| ports.contains(port)))
+                };
+                assert!(!ports(frame).is_some_and(cut), "its port is cut");
                 *reached.entry("lane: unchanged").or_insert(0) += 1;
             } else if self.arrived.is_some() || status.cut.is_some() || status.frozen {
                 // Only what the relay makes itself: resets, and word of the MTU from before.
@@ -147,6 +152,12 @@ impl Trial {
         assert!(counters.held_bytes <= LIMIT_BYTES);
         counters
     }
+}
+
+/// Of a segment in one piece.
+fn ports(frame: &[u8]) -> Option<[u16; 2]> {
+    let packet = Ipv4::read(frame.get(HEADER_LEN..)?)?;
+    Tcp::read(&packet).map(|tcp| [tcp.source_port, tcp.destination_port])
 }
 
 /// `untouched`: none that changes or splits a packet.
