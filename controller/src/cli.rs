@@ -4,6 +4,7 @@
 mod fault;
 mod graph;
 mod link;
+mod report;
 
 pub use fault::{FaultVerb, HurtArgs, NodesArg, StopArgs};
 pub use graph::{Drawn, Graph};
@@ -11,6 +12,7 @@ pub use link::{
     CaptureArgs, CutArgs, FreezeArgs, Kind, Legs, LinkArg, LinkVerb, Mode, ModeArgs, Order, PlayArgs, SabotageArgs,
     SetArgs,
 };
+pub use report::{GithubArgs, Printed, ReportArgs};
 
 use crate::block::{Cutting, Method};
 use crate::names::{LabName, NodeName};
@@ -35,8 +37,17 @@ pub struct Global {
     /// Docker engine, e.g. unix:///var/run/docker.sock
     #[arg(short = 'H', long, global = true, env = "DOCKER_HOST", value_name = "URL")]
     pub host: Option<String>,
-    /// How results are printed
-    #[arg(long, global = true, env = "TESTBED_FORMAT", value_enum, default_value_t = Format::Text)]
+    /// How results are printed: text unless said; more than text and json only by `report` and `run`
+    #[arg(
+        long = "format",
+        global = true,
+        env = "TESTBED_FORMAT",
+        value_enum,
+        value_name = "FORMAT"
+    )]
+    pub printed: Option<Printed>,
+    /// The same for all other verbs, see [`Cli::settled`].
+    #[arg(skip)]
     pub format: Format,
     /// More log lines on stderr (repeat for more)
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
@@ -50,9 +61,10 @@ pub struct Global {
 }
 
 /// How results are printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Format {
     /// For people.
+    #[default]
     Text,
     /// One JSON document, see the schemas in controller/schema.
     Json,
@@ -207,6 +219,9 @@ pub struct Run {
     /// Seed of everything random (bootstrap)
     #[arg(long, env = "TESTBED_SEED", default_value_t = 1)]
     pub seed: u64,
+    /// What a CI job of GitHub wants
+    #[command(flatten)]
+    pub github: GithubArgs,
 }
 
 /// Whether a lab stays up after `run`.
@@ -326,14 +341,4 @@ pub struct Logs {
 pub struct Judge {
     /// Run directory
     pub run: PathBuf,
-}
-
-/// `report`.
-#[derive(Debug, Args)]
-pub struct ReportArgs {
-    /// Run directory
-    pub run: PathBuf,
-    /// Markdown instead of text
-    #[arg(long)]
-    pub markdown: bool,
 }

@@ -4,23 +4,23 @@
 
 pub mod calibration;
 pub mod card;
-mod far_cache;
+pub mod far_cache;
 pub mod flights;
 pub mod halves;
 mod lost_writes;
 pub mod nodelay;
 pub mod offset_gap;
-mod price_of_wait;
+pub mod price_of_wait;
 pub mod reads_when_down;
 pub mod row;
 pub mod serialising;
 mod stream;
 #[cfg(test)]
-mod synthetic;
+pub(crate) mod synthetic;
 mod trust;
-mod visibility_lag;
+pub mod visibility_lag;
 mod wait_and_distance;
-mod waits;
+pub mod waits;
 
 use crate::claim::{Finding, Verdict, combine};
 use crate::history::{BlockNumber, History, What};

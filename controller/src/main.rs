@@ -7,7 +7,7 @@ use testbed::error::{CommandError, ExitCode};
 use testbed::progress::say;
 
 fn main() -> std::process::ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::parse().settled().unwrap_or_else(|error| error.exit());
     start_logging(&cli);
     let format = cli.global.format;
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -1,10 +1,14 @@
-//! A judged run as text: for a terminal, as Markdown, as JSON; one file per format below.
+//! Judged runs as text: for a terminal, as Markdown, as a page, as JSON, for CI servers and for metrics; one file per
+//! format below.
 //!
-//! Pure: the same findings and manifest give the same text. Decides nothing; what is not in the findings or the manifest
-//! is not said.
+//! Pure: the same run gives the same text. Decides nothing; what is not in the history, the findings made from it or the
+//! manifest is not said. Whatever comes from there is escaped: names can be a stranger's.
 
+mod github;
 mod json;
+mod junit;
 mod markdown;
+mod openmetrics;
 mod terminal;
 mod wrap;
 
@@ -13,9 +17,12 @@ pub use wrap::wrap;
 
 use crate::claim::Verdict;
 use crate::findings::{BlockFindings, Findings};
+use crate::history::{History, What};
 use crate::manifest::Manifest;
+use crate::plan::Plan;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Widest line of a report for a terminal, unless a single word is longer.
 pub const WIDTH: usize = 100;
@@ -35,6 +42,39 @@ impl Default for Style {
             width: WIDTH,
             colour: false,
         }
+    }
+}
+
+/// A judged run as reports need it. Most formats take several, side by side.
+#[derive(Debug, Clone, Copy)]
+pub struct Cell<'a> {
+    /// What it is called beside others.
+    pub name: &'a str,
+    /// What happened.
+    pub history: &'a History,
+    /// What it was made of.
+    pub manifest: &'a Manifest,
+    /// What was found.
+    pub findings: &'a Findings,
+    /// Plans of its labs by the names of their files; one that is missing is done without.
+    pub plans: &'a BTreeMap<String, Plan>,
+}
+
+impl Cell<'_> {
+    /// How long the run took, seconds: until the last thing that is known of it.
+    fn took_s(&self) -> f64 {
+        let last = self.history.events.iter().map(|event| event.at_ns).max();
+        last.unwrap_or(0) as f64 / 1e9
+    }
+
+    /// How long a block took, seconds (`None`: it did not end).
+    fn block_took_s(&self, block: u8) -> Option<f64> {
+        self.history.events.iter().rev().find_map(|event| match &event.what {
+            What::BlockEnded {
+                block: ended, took_ms, ..
+            } if *ended == block => Some(*took_ms as f64 / 1e3),
+            _ => None,
+        })
     }
 }
 
@@ -98,6 +138,30 @@ pub fn json(findings: &Findings, manifest: &Manifest) -> String {
     json::render(findings, manifest)
 }
 
+/// As JUnit XML: a suite per run, a case per claim.
+#[must_use]
+pub fn junit(cells: &[Cell<'_>]) -> String {
+    junit::render(cells)
+}
+
+/// As OpenMetrics text.
+#[must_use]
+pub fn openmetrics(cells: &[Cell<'_>]) -> String {
+    openmetrics::render(cells)
+}
+
+/// As annotations of GitHub Actions, one per line.
+#[must_use]
+pub fn annotations(cells: &[Cell<'_>]) -> String {
+    github::annotations(cells)
+}
+
+/// As the summary of a step of GitHub Actions: Markdown that is not longer than it takes.
+#[must_use]
+pub fn step_summary(cells: &[Cell<'_>]) -> String {
+    github::step_summary(cells)
+}
+
 /// The one line below a report that names what was run, where and how.
 fn subtitle(manifest: &Manifest) -> String {
     let mut parts = vec![manifest.name.clone()];
@@ -127,3 +191,6 @@ fn trust(block: &BlockFindings) -> String {
         Trust::Void(reasons) => format!("void: {}", reasons.join("; ")),
     }
 }
+
+#[cfg(test)]
+mod samples;

@@ -5,6 +5,7 @@
 //! manifest.json                 versions, digests, host, engine, servers' configuration
 //! topology.yaml, plan.json      of the first lab; of a further one that differs topology-2.yaml, plan-2.json
 //! report.txt, report.md, report.json
+//! report.xml                    JUnit
 //! capture-3.pcapng              what the link of block 3 saw, with `run --capture`
 //! run.log
 //! ```
@@ -20,10 +21,9 @@ pub use load::{Stored, load, stored_verdicts};
 pub use survey::{host, sha256_of_file, sha256_of_text, utc_now};
 
 use crate::document::document;
-use crate::findings::Findings;
 use crate::history::{Event, What};
 use crate::manifest::Manifest;
-use crate::report::{self, Style};
+use crate::report::{self, Cell, Style};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -209,16 +209,26 @@ impl RunDirectory {
         write(&self.path.join(MANIFEST), &document("manifest", manifest))
     }
 
-    /// Writes the report in all formats.
+    /// Writes the report in the formats that people and CI servers look for.
     ///
     /// # Errors
     /// The system refused.
-    pub fn write_reports(&self, findings: &Findings, manifest: &Manifest) -> Result<(), StoreError> {
+    pub fn write_reports(&self, cell: &Cell<'_>) -> Result<(), StoreError> {
+        let (findings, manifest) = (cell.findings, cell.manifest);
+        let cells = std::slice::from_ref(cell);
         let place = self.path.display().to_string();
-        let text = report::terminal(findings, manifest, Some(&place), Style::default());
-        write(&self.path.join("report.txt"), &text)?;
-        write(&self.path.join("report.md"), &report::markdown(findings, manifest))?;
-        write(&self.path.join(REPORT_JSON), &report::json(findings, manifest))
+        for (name, text) in [
+            (
+                "report.txt",
+                report::terminal(findings, manifest, Some(&place), Style::default()),
+            ),
+            ("report.md", report::markdown(findings, manifest)),
+            (REPORT_JSON, report::json(findings, manifest)),
+            ("report.xml", report::junit(cells)),
+        ] {
+            write(&self.path.join(name), &text)?;
+        }
+        Ok(())
     }
 }
 

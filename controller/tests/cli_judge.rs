@@ -106,8 +106,20 @@ fn a_report_is_printed_in_the_format_that_was_asked_for() {
     let expected = |name: &str| std::fs::read_to_string(golden().join(name)).expect("the golden run is whole");
     let json = testbed("report", &golden(), &["--format", "json"]);
     assert_eq!((code(&json), text(&json.stdout)), (Some(0), expected("report.json")));
-    let markdown = testbed("report", &golden(), &["--markdown"]);
-    assert!(text(&markdown.stdout).starts_with("# testbed: two-dc\n"));
+    for (format, start) in [
+        ("markdown", "# testbed: two-dc\n"),
+        ("junit", "<?xml version=\"1.0\""),
+        ("openmetrics", "# TYPE testbed_run info\n"),
+        ("github", "::error title="),
+    ] {
+        let printed = testbed("report", &golden(), &["--format", format]);
+        assert!(text(&printed.stdout).starts_with(start), "{format}");
+    }
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    let file = directory.path().join("report.xml");
+    let written = testbed("report", &golden(), &["-o", file.to_str().expect("the path is UTF-8")]);
+    assert_eq!((code(&written), text(&written.stdout)), (Some(0), String::new()));
+    assert!(std::fs::read_to_string(&file).is_ok_and(|text| text.starts_with("<?xml")));
     let coloured = testbed("report", &golden(), &["--color", "always"]);
     assert!(text(&coloured.stdout).contains('\u{1b}'));
     let plain = text(&testbed("report", &golden(), &[]).stdout);

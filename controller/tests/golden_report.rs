@@ -68,6 +68,10 @@ fn a_stored_run_is_judged_and_reported_as_before() {
     let made = report::terminal(&findings, &stored.manifest, place, Style::default());
     compare("run/report.txt", &made);
     compare("run/report.json", &report::json(&findings, &stored.manifest));
+    let cells = [stored.cell(&findings)];
+    compare("run/report.xml", &report::junit(&cells));
+    compare("run/metrics.prom", &report::openmetrics(&cells));
+    compare("run/annotations.txt", &report::annotations(&cells));
     assert_eq!(ExitCode::of(&findings), ExitCode::Diverged);
 }
 

@@ -6,19 +6,20 @@
 
 mod capture;
 mod chronicle;
+mod github;
 mod ground;
 
 use super::blocks::chosen;
+use super::report::rendered;
 use super::screen;
 use crate::block::{self, Block, BlockError, Ended, Means};
 use crate::claim::{Verdict, combine};
-use crate::cli::{Format, Global, Keep, Run};
+use crate::cli::{Global, Keep, Printed, Run};
 use crate::error::{CommandError, ExitCode};
 use crate::findings::BlockFindings;
 use crate::history::What;
 use crate::manifest::{Instrument, Manifest};
 use crate::progress::Progress;
-use crate::report;
 use crate::stop::{Signal, Stop};
 use crate::store::{host, utc_now};
 use chronicle::Chronicle;
@@ -48,13 +49,11 @@ pub(super) async fn run(global: &Global, args: Run) -> Result<ExitCode, CommandE
             break;
         }
     }
-    let place = chronicle.path().display().to_string();
+    let place = chronicle.path().to_owned();
     let judged = chronicle.end(failed.as_ref().map(|error| error.text.clone()))?;
-    let text = match global.format {
-        Format::Json => report::json(&judged.findings, &judged.manifest),
-        Format::Text => report::terminal(&judged.findings, &judged.manifest, Some(&place), screen::style(global)),
-    };
-    screen::print(&text)?;
+    let printed = global.printed.unwrap_or(Printed::Text);
+    screen::print(&rendered(global, printed, &judged.cell(), &place))?;
+    github::tell(&args.github, &judged.cell())?;
     match failed {
         // The report has said it; the code is that of what went wrong, or of the signal.
         Some(error) => Err(error),

@@ -217,11 +217,7 @@ fn is_true(rows: &Rows<'_>, way: Way, direction: Direction, delay_ns: u64) -> Fi
             direction.word()
         ),
     );
-    let tolerance = if delay_ns <= SHORT_NS {
-        TOLERANCE_US.0
-    } else {
-        TOLERANCE_US.1
-    };
+    let tolerance = tolerance_us(delay_ns);
     let times = [delay_ns, 0].map(|delay_ns| one_way(rows, way, direction, delay_ns));
     within::judge(
         claim,
@@ -230,6 +226,47 @@ fn is_true(rows: &Rows<'_>, way: Way, direction: Direction, delay_ns: u64) -> Fi
         &Bound::between(-tolerance, tolerance, "us off"),
         rows.seed(),
     )
+}
+
+/// Most that a one-way time may be off at a delay, microseconds.
+#[must_use]
+pub fn tolerance_us(delay_ns: u64) -> f64 {
+    if delay_ns <= SHORT_NS {
+        TOLERANCE_US.0
+    } else {
+        TOLERANCE_US.1
+    }
+}
+
+/// How far a way of measuring was off in one direction.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Errors {
+    /// Row of the way.
+    pub way: &'static str,
+    /// `outward` or `back`.
+    pub direction: &'static str,
+    /// Delay asked for, nanoseconds, and the median of what the one-way time was off, microseconds.
+    pub off: Vec<(u64, f64)>,
+}
+
+/// Of every way and direction, at every delay but zero, with which they are compared.
+#[must_use]
+pub fn errors(rows: &Rows<'_>) -> Vec<Errors> {
+    let of = |way: Way, direction: Direction| {
+        let median = |delay_ns| one_way(rows, way, direction, delay_ns).median();
+        let zero_ns = median(0);
+        let off = |delay_ns: u64| Some((delay_ns, (median(delay_ns)? - zero_ns? - delay_ns as f64) / 1e3));
+        let delays = delays().into_iter().filter(|&delay_ns| delay_ns > 0);
+        Errors {
+            way: way.row,
+            direction: direction.word(),
+            off: delays.filter_map(off).collect(),
+        }
+    };
+    let all = WAYS
+        .into_iter()
+        .flat_map(|way| DIRECTIONS.map(|direction| of(way, direction)));
+    all.filter(|errors| !errors.off.is_empty()).collect()
 }
 
 fn never_early(rows: &Rows<'_>, way: Way) -> Finding {

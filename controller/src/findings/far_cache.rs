@@ -17,9 +17,12 @@ const COLUMNS: [&str; 6] = [
 /// What the columns hold.
 const LEGEND: &str = "Times in ms, median / p95. Round trips: the read in units of the measured one.";
 
-const CACHE_HOME: &str = "cache at home";
-const DATABASE: &str = "database at home";
-const FAR: &str = "cache far";
+/// The cache beside the client.
+pub const CACHE_HOME: &str = "cache at home";
+/// The database beside the client.
+pub const DATABASE: &str = "database at home";
+/// The cache in the other datacenter.
+pub const FAR: &str = "cache far";
 
 /// Least factor between the far cache and the database at home: `by orders of magnitude`, which is a hundred at the record's
 /// 20 ms (456 there). The database's read takes some 0.03 to 0.3 ms, and up to 0.5 on a slow machine, so a link of 5 ms
@@ -28,7 +31,7 @@ fn factor(delay_ns: u64) -> f64 {
     if delay_ns < 20_000_000 { 10.0 } else { 100.0 }
 }
 
-pub fn judge(rows: &Rows<'_>) -> Judged {
+pub(super) fn judge(rows: &Rows<'_>) -> Judged {
     let database = rows.sampled(DATABASE, "postgres_read", None);
     let mut judged = Judged::default();
     for delay_ns in rows.distances() {

@@ -5,6 +5,7 @@ use super::Judged;
 use super::row::{self, Rows, table};
 use super::stream::{cut_of, digits, set_bytes};
 use crate::claim::{Bound, Claim, Counted, Finding, exact, ratio, threshold};
+use crate::history::{BlockNumber, History};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::{StreamRecord, Written};
@@ -60,6 +61,46 @@ pub(super) fn judge(rows: &Rows<'_>) -> Judged {
     judged.findings.extend(all.iter().map(|round| round.gap_is_lost()));
     judged.findings.push(other.gap_without_loss());
     judged
+}
+
+/// What a replica that was promoted lacked of its primary's stream, bytes (`None`: not both offsets are known). Block 2 has the
+/// same under another name.
+#[must_use]
+pub fn gap_bytes(history: &History, block: BlockNumber, row: &str) -> Option<i64> {
+    let fact = |name: &str| history.fact(block, row, name).filter(|value| *value >= 0);
+    let written = fact("primary_offset_at_cut_bytes")?;
+    let applied = match block {
+        2 => fact("far_offset_at_cut_bytes")?,
+        _ => fact("far_offset_at_promotion_bytes")?,
+    };
+    Some(written.saturating_sub(applied).max(0))
+}
+
+/// Loss beside the gap, of one round.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Loss {
+    /// Its row.
+    pub row: &'static str,
+    /// What the replica lacked of the stream, bytes.
+    pub gap_bytes: i64,
+    /// Acknowledged writes that were not found afterwards.
+    pub lost: usize,
+}
+
+/// Of every round of which both are known.
+#[must_use]
+pub fn losses(rows: &Rows<'_>) -> Vec<Loss> {
+    let rounds = RATES.into_iter().chain([OTHER]).map(|row| Round::of(rows, row));
+    let known = rounds.filter(|round| round.lack.is_none());
+    known
+        .filter_map(|round| {
+            Some(Loss {
+                row: round.row,
+                gap_bytes: round.gap_bytes?,
+                lost: round.lost.len(),
+            })
+        })
+        .collect()
 }
 
 /// What a history holds of one round.
@@ -148,14 +189,11 @@ impl<'a> Round<'a> {
         let fact = |name: &str| rows.fact(row, name).filter(|value| *value >= 0);
         let last = writes.iter().filter_map(|write| write.acknowledged_ns).max();
         let cut = cut_of(rows, row).and_then(|link| link.last_cut_ns);
-        let gap = |written: i64, applied: i64| written.saturating_sub(applied).max(0);
         let mut round = Self {
             row,
             writes,
             lost: lost.collect(),
-            gap_bytes: fact("primary_offset_at_cut_bytes")
-                .zip(fact("far_offset_at_promotion_bytes"))
-                .map(|(written, applied)| gap(written, applied)),
+            gap_bytes: gap_bytes(rows.history, rows.block, row),
             value_bytes: fact("value_bytes"),
             cut_after_ns: cut
                 .zip(last)

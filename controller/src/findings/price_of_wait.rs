@@ -22,12 +22,14 @@ const COLUMNS: [&str; 7] = [
 const LEGEND: &str = "Times in ms, median / p95. Round trips: SET + WAIT in units of the measured one. WAIT returned: number of replicas, and \
      how often. WAIT 1, but for the last row, which waits for every replica.";
 
-const BOTH: &str = "near and far";
-const ALL: &str = "near and far, all";
+/// The row with both replicas, WAIT for one.
+pub const BOTH: &str = "near and far";
+/// The same, WAIT for both.
+pub const ALL: &str = "near and far, all";
 const FAR_CUT: &str = "far only, cut";
 const BOTH_CUT: &str = "near and far, cut";
 
-pub fn judge(rows: &Rows<'_>) -> Judged {
+pub(super) fn judge(rows: &Rows<'_>) -> Judged {
     let mut judged = Judged::default();
     for delay_ns in rows.distances() {
         judged.findings.push(waits::costs_one_round_trip(rows, delay_ns));

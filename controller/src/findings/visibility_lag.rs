@@ -21,7 +21,7 @@ const COLUMNS: [&str; 8] = [
 const LEGEND: &str = "Times in ms, median / p95, from the sending of a write to its event on the replica; by poll: medians near and far. \
      A flight is half of the measured round trip.";
 
-pub fn judge(rows: &Rows<'_>) -> Judged {
+pub(super) fn judge(rows: &Rows<'_>) -> Judged {
     let mut judged = Judged::default();
     let mut lines = Vec::new();
     for delay_ns in rows.distances() {
@@ -56,6 +56,13 @@ pub fn judge(rows: &Rows<'_>) -> Judged {
     judged.notes.push(LEGEND.to_owned());
     judged.notes.extend(load_note(rows));
     judged
+}
+
+/// Lags of the writes at the near and at the far replica, at low load.
+#[must_use]
+pub fn near_and_far(rows: &Rows<'_>, delay_ns: u64) -> [Sampled; 2] {
+    let lags = Lags::of(rows, "", delay_ns);
+    [lags.near, lags.far]
 }
 
 const LOAD_ADDS: &str = "1.load-adds-its-own";

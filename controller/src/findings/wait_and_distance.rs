@@ -26,7 +26,7 @@ const LEGEND: &str = "Times in ms, median / p95. Round trips: SET + WAIT in unit
 /// work of two processes and their wake-ups, which come later the longer a processor has slept.
 const NO_GROWTH: f64 = 0.02;
 
-pub fn judge(rows: &Rows<'_>) -> Judged {
+pub(super) fn judge(rows: &Rows<'_>) -> Judged {
     let mut judged = Judged::default();
     let distances = rows.distances();
     judged.findings.extend(waits::grows_by_one_round_trip(rows));

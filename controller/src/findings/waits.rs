@@ -11,7 +11,7 @@ const NO_TRIP: f64 = 0.25;
 /// The row with the far replica only.
 pub const FAR: &str = "far only";
 
-pub fn costs_one_round_trip(rows: &Rows<'_>, delay_ns: u64) -> Finding {
+pub(super) fn costs_one_round_trip(rows: &Rows<'_>, delay_ns: u64) -> Finding {
     let claim = claim_at(
         rows.block,
         "wait-costs-one-round-trip",
@@ -28,7 +28,7 @@ pub fn costs_one_round_trip(rows: &Rows<'_>, delay_ns: u64) -> Finding {
 }
 
 /// Between every two distances.
-pub fn grows_by_one_round_trip(rows: &Rows<'_>) -> Vec<Finding> {
+pub(super) fn grows_by_one_round_trip(rows: &Rows<'_>) -> Vec<Finding> {
     rows.slopes(
         "wait-grows-by-one-round-trip",
         "SET + WAIT 1 grows by one round trip per round trip",
@@ -37,7 +37,7 @@ pub fn grows_by_one_round_trip(rows: &Rows<'_>) -> Vec<Finding> {
     )
 }
 
-pub fn set_pays_no_trip(rows: &Rows<'_>, delay_ns: u64) -> Finding {
+pub(super) fn set_pays_no_trip(rows: &Rows<'_>, delay_ns: u64) -> Finding {
     let claim = claim_at(
         rows.block,
         "set-pays-no-trip",
@@ -48,13 +48,13 @@ pub fn set_pays_no_trip(rows: &Rows<'_>, delay_ns: u64) -> Finding {
 }
 
 /// That a time does not include a round trip.
-pub fn no_trip(rows: &Rows<'_>, claim: Claim, time: &Sampled, delay_ns: u64) -> Finding {
+pub(super) fn no_trip(rows: &Rows<'_>, claim: Claim, time: &Sampled, delay_ns: u64) -> Finding {
     let bound = Bound::at_most(NO_TRIP, "round trips");
     ratio::judge(claim, time, &rows.round_trips(delay_ns), &bound, rows.seed())
 }
 
 /// At all distances together: with the far replica only, WAIT 1 is answered by it.
-pub fn each_saw_one(rows: &Rows<'_>) -> Finding {
+pub(super) fn each_saw_one(rows: &Rows<'_>) -> Finding {
     let claim = Claim::new(
         format!("{}.wait-saw-one-replica", rows.block),
         "each WAIT 1 with the far replica only returned 1",
@@ -71,7 +71,7 @@ pub fn each_saw_one(rows: &Rows<'_>) -> Finding {
 }
 
 /// What the WAITs of a series returned: `1 (20)`, or `1 (38), 2 (2)`.
-pub fn answers(series: Option<&Series>) -> String {
+pub(super) fn answers(series: Option<&Series>) -> String {
     let mut counts = std::collections::BTreeMap::new();
     for sample in series.map_or(&[][..], |series| &series.samples) {
         *counts.entry(sample.outcome).or_insert(0_u32) += 1;

@@ -79,7 +79,7 @@ fn table(table: &Table) -> String {
     lines.join("\n")
 }
 
-fn claim(finding: &Finding) -> String {
+pub(super) fn claim(finding: &Finding) -> String {
     let mut line = format!(
         "- {} {}: {}",
         mark(finding.verdict),
@@ -92,7 +92,7 @@ fn claim(finding: &Finding) -> String {
     line
 }
 
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

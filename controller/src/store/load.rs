@@ -3,9 +3,11 @@
 
 use super::{HISTORY, MANIFEST, REPORT_JSON, StoreError};
 use crate::claim::Verdict;
+use crate::findings::Findings;
 use crate::history::{Event, History};
 use crate::manifest::Manifest;
-use crate::report::ReportDocument;
+use crate::plan::Plan;
+use crate::report::{Cell, ReportDocument};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -17,8 +19,24 @@ pub struct Stored {
     pub history: History,
     /// What it was made of.
     pub manifest: Manifest,
+    /// Plans of its labs by the names of their files. Nothing is judged by them, so one that is missing is no error.
+    pub plans: BTreeMap<String, Plan>,
     /// What was left out of the history, for the reader.
     pub left_out: Option<String>,
+}
+
+impl Stored {
+    /// As reports need it.
+    #[must_use]
+    pub fn cell<'a>(&'a self, findings: &'a Findings) -> Cell<'a> {
+        Cell {
+            name: &self.manifest.name,
+            history: &self.history,
+            manifest: &self.manifest,
+            findings,
+            plans: &self.plans,
+        }
+    }
 }
 
 /// Reads a run directory.
@@ -51,16 +69,29 @@ pub fn load(path: &Path) -> Result<Stored, StoreError> {
         line,
         cause,
     })?;
-    let manifest = serde_json::from_str(&read(MANIFEST)?).map_err(|cause| StoreError::Damaged {
+    let manifest: Manifest = serde_json::from_str(&read(MANIFEST)?).map_err(|cause| StoreError::Damaged {
         path: path.join(MANIFEST),
         line: cause.line(),
         cause,
     })?;
     Ok(Stored {
         history: History { events },
+        plans: plans(path, &manifest),
         manifest,
         left_out,
     })
+}
+
+/// Plans that a manifest names and that can be read.
+fn plans(path: &Path, manifest: &Manifest) -> BTreeMap<String, Plan> {
+    let files = manifest.labs.iter().map(|lab| &lab.plan_file);
+    // A manifest can be a stranger's: no file beside or above the directory is read for it.
+    let own = files.filter(|file| Path::new(file).file_name().is_some_and(|name| name == file.as_str()));
+    let read = |file: &String| {
+        let text = fs::read_to_string(path.join(file)).ok()?;
+        Some((file.clone(), serde_json::from_str(&text).ok()?))
+    };
+    own.filter_map(read).collect()
 }
 
 /// Verdicts of the report that lies in a run directory, by claim; `None` if there is none that can be read.

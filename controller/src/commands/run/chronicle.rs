@@ -10,7 +10,8 @@ use crate::instrument::Instrument;
 use crate::manifest::{LabUsed, Manifest};
 use crate::plan::Plan;
 use crate::progress::Progress;
-use crate::store::{self, RunDirectory, StoreError, utc_now};
+use crate::report::Cell;
+use crate::store::{self, RunDirectory, StoreError, Stored, utc_now};
 use std::io;
 use std::path::Path;
 
@@ -24,7 +25,14 @@ pub(super) struct Chronicle {
 /// A finished run, judged.
 pub(super) struct Judged {
     pub(super) findings: Findings,
-    pub(super) manifest: Manifest,
+    stored: Stored,
+}
+
+impl Judged {
+    /// As reports need it.
+    pub(super) fn cell(&self) -> Cell<'_> {
+        self.stored.cell(&self.findings)
+    }
 }
 
 impl Chronicle {
@@ -93,11 +101,8 @@ impl Chronicle {
         self.directory.write_manifest(&self.manifest)?;
         let stored = store::load(self.directory.path())?;
         let findings = findings::judge(&stored.history);
-        self.directory.write_reports(&findings, &stored.manifest)?;
-        Ok(Judged {
-            findings,
-            manifest: stored.manifest,
-        })
+        self.directory.write_reports(&stored.cell(&findings))?;
+        Ok(Judged { findings, stored })
     }
 
     /// The run so far, judged.
