@@ -10,7 +10,7 @@ mod text;
 
 pub use dot::dot;
 pub use mermaid::mermaid;
-pub use svg::svg;
+pub use svg::{embedded, heads, svg};
 pub use text::text;
 
 use schemars::JsonSchema;

@@ -4,11 +4,14 @@
 //! Pure: the same run gives the same text. Decides nothing; what is not in the history, the findings made from it or the
 //! manifest is not said. Whatever comes from there is escaped: names can be a stranger's.
 
+mod figures;
 mod github;
+mod html;
 mod json;
 mod junit;
 mod markdown;
 mod openmetrics;
+mod plot;
 mod terminal;
 mod wrap;
 
@@ -16,7 +19,7 @@ pub use json::{JudgeDocument, ReportDocument};
 pub use wrap::wrap;
 
 use crate::claim::Verdict;
-use crate::findings::{BlockFindings, Findings};
+use crate::findings::{BlockFindings, Findings, Table};
 use crate::history::{History, What};
 use crate::manifest::Manifest;
 use crate::plan::Plan;
@@ -138,6 +141,12 @@ pub fn json(findings: &Findings, manifest: &Manifest) -> String {
     json::render(findings, manifest)
 }
 
+/// As one page in one file.
+#[must_use]
+pub fn html(cells: &[Cell<'_>]) -> String {
+    html::render(cells)
+}
+
 /// As JUnit XML: a suite per run, a case per claim.
 #[must_use]
 pub fn junit(cells: &[Cell<'_>]) -> String {
@@ -172,6 +181,13 @@ fn subtitle(manifest: &Manifest) -> String {
     }
     parts.push(manifest.started_utc.clone());
     parts.join(" · ")
+}
+
+/// Whether every cell of a column begins as a number does, so that it is set to the right.
+fn numeric(table: &Table, column: usize) -> bool {
+    let cells = || table.rows.iter().filter_map(|row| row.get(column));
+    let starts = |cell: &String| cell.is_empty() || cell == "-" || cell.starts_with(|c: char| c.is_ascii_digit());
+    cells().all(starts) && cells().any(|cell| cell.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 fn mark(verdict: Verdict) -> &'static str {

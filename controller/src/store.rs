@@ -4,7 +4,7 @@
 //! history.jsonl                 one event per line, written as it happens
 //! manifest.json                 versions, digests, host, engine, servers' configuration
 //! topology.yaml, plan.json      of the first lab; of a further one that differs topology-2.yaml, plan-2.json
-//! report.txt, report.md, report.json
+//! report.html, report.txt, report.md, report.json
 //! report.xml                    JUnit
 //! capture-3.pcapng              what the link of block 3 saw, with `run --capture`
 //! run.log
@@ -225,6 +225,7 @@ impl RunDirectory {
             ("report.md", report::markdown(findings, manifest)),
             (REPORT_JSON, report::json(findings, manifest)),
             ("report.xml", report::junit(cells)),
+            ("report.html", report::html(cells)),
         ] {
             write(&self.path.join(name), &text)?;
         }

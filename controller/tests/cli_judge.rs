@@ -108,6 +108,7 @@ fn a_report_is_printed_in_the_format_that_was_asked_for() {
     assert_eq!((code(&json), text(&json.stdout)), (Some(0), expected("report.json")));
     for (format, start) in [
         ("markdown", "# testbed: two-dc\n"),
+        ("html", "<!DOCTYPE html>"),
         ("junit", "<?xml version=\"1.0\""),
         ("openmetrics", "# TYPE testbed_run info\n"),
         ("github", "::error title="),

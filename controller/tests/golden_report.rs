@@ -69,6 +69,7 @@ fn a_stored_run_is_judged_and_reported_as_before() {
     compare("run/report.txt", &made);
     compare("run/report.json", &report::json(&findings, &stored.manifest));
     let cells = [stored.cell(&findings)];
+    compare("run/report.html", &report::html(&cells));
     compare("run/report.xml", &report::junit(&cells));
     compare("run/metrics.prom", &report::openmetrics(&cells));
     compare("run/annotations.txt", &report::annotations(&cells));

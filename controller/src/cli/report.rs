@@ -15,6 +15,8 @@ pub enum Printed {
     Json,
     /// For code hosts and issue trackers
     Markdown,
+    /// One page that needs no network and no script
+    Html,
     /// JUnit XML: a suite per run, a case per claim
     Junit,
     /// Claims and key numbers for Prometheus and what reads its text format
@@ -28,7 +30,7 @@ pub enum Printed {
 pub struct ReportArgs {
     /// Run directory
     pub run: PathBuf,
-    /// Write to a file instead of stdout; without --format its name says how: .md, .json, .xml, .prom, .txt
+    /// Write to a file instead of stdout; without --format its name says how: .html, .md, .json, .xml, .prom, .txt
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }

@@ -42,6 +42,7 @@ pub(super) fn rendered(global: &Global, printed: Printed, cell: &Cell<'_>, place
         }
         Printed::Json => report::json(cell.findings, cell.manifest),
         Printed::Markdown => report::markdown(cell.findings, cell.manifest),
+        Printed::Html => report::html(cells),
         Printed::Junit => report::junit(cells),
         Printed::Openmetrics => report::openmetrics(cells),
         Printed::Github => report::annotations(cells),
@@ -54,6 +55,7 @@ fn of_name(path: &Path) -> Option<Printed> {
         "txt" => Some(Printed::Text),
         "json" => Some(Printed::Json),
         "md" => Some(Printed::Markdown),
+        "html" | "htm" => Some(Printed::Html),
         "xml" => Some(Printed::Junit),
         "prom" => Some(Printed::Openmetrics),
         _ => None,
@@ -67,7 +69,7 @@ mod tests {
     #[test]
     fn a_files_name_says_in_which_format_it_is_written() {
         for (name, printed) in [
-            ("report.md", Some(Printed::Markdown)),
+            ("report.html", Some(Printed::Html)),
             ("a/report.xml", Some(Printed::Junit)),
             ("report.pdf", None),
             ("report", None),

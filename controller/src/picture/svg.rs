@@ -21,6 +21,19 @@ pub fn svg(picture: &Picture) -> String {
     draw(picture).finish(&picture.title)
 }
 
+/// Draws for a page of which it becomes a part: class `lab`, the same classes inside, no colours. The page has the style, and once the
+/// [`heads`] that the lines refer to. `told` is the picture in words.
+#[must_use]
+pub fn embedded(picture: &Picture, title: &str, told: &str) -> String {
+    draw(picture).embed(title, told)
+}
+
+/// Arrowheads, for the `defs` of such a page.
+#[must_use]
+pub fn heads() -> String {
+    canvas::heads()
+}
+
 fn draw(picture: &Picture) -> Canvas {
     let board = Board::of(picture);
     let mut canvas = Canvas::default();
@@ -200,6 +213,20 @@ mod tests {
     fn texts_are_escaped() {
         let drawn = svg(&four());
         assert!(drawn.contains("four &lt;&amp;&quot;&apos;&gt;") && !drawn.contains("<&"));
+    }
+
+    #[test]
+    fn a_part_of_a_page_brings_no_style_and_no_ids_of_its_own() {
+        let drawn = embedded(&two(), "a \"lab\"", "<told>");
+        assert!(drawn.starts_with("<svg class=\"lab\" role=\"img\" aria-label=\"a &quot;lab&quot;\""));
+        assert!(drawn.contains("<desc>&lt;told&gt;</desc>") && drawn.contains("redis-far"));
+        for word in ["<style", " id=", "#ffffff"] {
+            assert!(!drawn.contains(word), "{word}");
+        }
+        for part in drawn.split("url(#").skip(1) {
+            let id = part.split(')').next().unwrap();
+            assert!(heads().contains(&format!("id=\"{id}\"")), "{id}");
+        }
     }
 
     #[test]

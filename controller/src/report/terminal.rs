@@ -2,7 +2,7 @@
 //! legible without it.
 
 use super::wrap::wrap;
-use super::{Style, Totals, WIDTH, mark, subtitle, trust};
+use super::{Style, Totals, WIDTH, mark, numeric, subtitle, trust};
 use crate::claim::{Finding, Verdict};
 use crate::findings::{BlockFindings, Findings, Table, Trust};
 use crate::manifest::Manifest;
@@ -215,11 +215,4 @@ impl Page {
         let meaning = self.painted(Paint::Dim, "  (held, diverged, inconclusive)");
         self.line(&format!("{line}{meaning}"));
     }
-}
-
-/// Whether every cell of a column begins as a number does, so that it is set to the right.
-fn numeric(table: &Table, column: usize) -> bool {
-    let cells = || table.rows.iter().filter_map(|row| row.get(column));
-    let starts = |cell: &String| cell.is_empty() || cell == "-" || cell.starts_with(|c: char| c.is_ascii_digit());
-    cells().all(starts) && cells().any(|cell| cell.starts_with(|c: char| c.is_ascii_digit()))
 }

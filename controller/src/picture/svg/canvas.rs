@@ -134,6 +134,7 @@ impl Canvas {
         self.shapes.push(format!(r#"<path class="mark {state}" d="{path}"/>"#));
     }
 
+    /// A file of its own.
     pub fn finish(self, title: &str) -> String {
         let (width, height) = (self.width, self.height);
         let title = escaped(title);
@@ -142,8 +143,25 @@ impl Canvas {
              viewBox=\"0 0 {width} {height}\">\n<title>{title}</title>\n"
         );
         svg.push_str(&style());
-        svg.push_str(&heads());
+        svg.push_str(&format!("<defs>\n{}</defs>\n", heads()));
         svg.push_str("<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n");
+        self.add_to(&mut svg);
+        svg
+    }
+
+    /// Part of a page, which has the style and the arrowheads.
+    pub fn embed(self, title: &str, told: &str) -> String {
+        let (width, height) = (self.width, self.height);
+        let (title, told) = (escaped(title), escaped(told));
+        let mut svg = format!(
+            "<svg class=\"lab\" role=\"img\" aria-label=\"{title}\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\">\n\
+             <title>{title}</title>\n<desc>{told}</desc>\n"
+        );
+        self.add_to(&mut svg);
+        svg
+    }
+
+    fn add_to(&self, svg: &mut String) {
         for shape in &self.shapes {
             svg.push_str(shape);
             svg.push('\n');
@@ -161,7 +179,6 @@ impl Canvas {
             );
         }
         svg.push_str("</svg>\n");
-        svg
     }
 }
 
@@ -191,20 +208,20 @@ fn style() -> String {
     )
 }
 
-fn heads() -> String {
+/// Arrowheads by their ids.
+pub fn heads() -> String {
     let links = HEADS.map(|(id, colour)| (id.to_owned(), colour, 4));
     let sets = super::SETS
         .iter()
         .enumerate()
         .map(|(set, &colour)| (format!("set{set}"), colour, 5));
-    let mut defs = "<defs>\n".to_owned();
+    let mut defs = String::new();
     for (id, colour, size) in links.into_iter().chain(sets) {
         defs.push_str(&format!(
             "<marker id=\"{id}\" viewBox=\"0 0 10 10\" refX=\"9\" refY=\"5\" markerWidth=\"{size}\" markerHeight=\"{size}\" \
              orient=\"auto\"><path d=\"M0 0 L10 5 L0 10 z\" fill=\"{colour}\"/></marker>\n"
         ));
     }
-    defs.push_str("</defs>\n");
     defs
 }
 

@@ -1,0 +1,95 @@
+//! A block on the page: question, picture, figures, table, claims, and what vouches for them.
+
+use super::{anchor, lab, mark, record, table, verdict, wide};
+use crate::claim::{Finding, combine};
+use crate::findings::{BlockFindings, Trust};
+use crate::picture;
+use crate::report::{Cell, figures};
+use maud::{Markup, PreEscaped, html};
+
+pub fn section(n: usize, cell: &Cell<'_>, block: &BlockFindings) -> Markup {
+    let id = anchor(n, block);
+    let heading = format!("{id}-title");
+    html! {
+        section.block id=(id) aria-labelledby=(heading) {
+            h3 id=(heading) { "Block " (block.block) " \u{b7} " (block.title) }
+            @if let Some(reason) = &block.skipped {
+                p { "Not run: " (reason) }
+            } @else {
+                p { (verdict(combine(&block.findings))) }
+                p.question { (block.question) }
+                @if let Some(error) = &block.error { p.error { "Not completed: " (error) } }
+                (drawn(cell, block))
+                @let figures = figures::of(cell.history, block.block);
+                @if !figures.is_empty() { div.figures { @for figure in &figures { (figure.markup()) } } }
+                (numbers(cell, block))
+                @if !block.findings.is_empty() {
+                    h4 { "Claims" }
+                    ul.claims { @for finding in &block.findings { (claim(finding)) } }
+                }
+                (parts(block))
+            }
+        }
+    }
+}
+
+fn drawn(cell: &Cell<'_>, block: &BlockFindings) -> Markup {
+    let Some(picture) = lab::picture(cell, block.block) else {
+        return html! {};
+    };
+    let told = lab::told(&picture);
+    let label = format!("The lab of block {}", block.block);
+    html! {
+        figure {
+            (wide(&label, PreEscaped(picture::embedded(&picture, &label, &told))))
+            figcaption.told { (told) }
+        }
+    }
+}
+
+fn numbers(cell: &Cell<'_>, block: &BlockFindings) -> Markup {
+    let published = record::of(cell.manifest, block.block);
+    html! {
+        @if !block.table.rows.is_empty() {
+            h4 { "Numbers" }
+            (table(&block.table, &format!("Numbers of block {}", block.block)))
+        }
+        @if !block.notes.is_empty() { ul.dim { @for note in &block.notes { li { (note) } } } }
+        @if let Some(published) = published {
+            h4 { "As published" }
+            (table(&published, &format!("Published numbers of block {}", block.block)))
+            p.told { (record::LEGEND) }
+        }
+    }
+}
+
+fn claim(finding: &Finding) -> Markup {
+    let word = finding.verdict.word();
+    html! {
+        li class={"is-" (word)} {
+            span class={"verdict " (word)} { (mark(finding.verdict)) " " (word) } ": " (finding.text)
+            div.measured { (finding.measured) }
+            @if let Some(reason) = &finding.reason { div { strong { (reason) } } }
+            div.name { (finding.claim) }
+        }
+    }
+}
+
+fn parts(block: &BlockFindings) -> Markup {
+    html! {
+        dl.parts {
+            dt { "Does not show" } dd { (block.does_not_show) }
+            dt { "Trust: " (super::trust_word(&block.trust)) }
+            dd {
+                @match &block.trust {
+                    Trust::Sound => "The instrument was what it was told to be.",
+                    Trust::Suspect(reasons) | Trust::Void(reasons) => ul { @for reason in reasons { li { (reason) } } },
+                }
+            }
+            @if !block.evidence.is_empty() {
+                dt { "What that rests on" } dd { ul { @for line in &block.evidence { li { (line) } } } }
+            }
+            dt { "Method" } dd { (block.method) }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Tests of the page: that it is whole, that nothing of a run gets out of its place, and that it needs nobody.
+
+use super::*;
+use crate::report::samples::{HOSTILE, Made};
+
+#[test]
+fn every_part_is_there() {
+    let made = Made::default();
+    let page = render(&[made.cell("two-dc")]);
+    for part in [
+        "<h1>testbed: two-dc</h1>",
+        "1 passed, 1 failed, 1 skipped",
+        "Block 3",
+        "Not run: it needs a Postgres",
+        "Not completed: ask the relay",
+        "Does not show",
+        "Trust: suspect",
+        "What it was made of",
+        "The same again",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn what_a_run_holds_stays_text() {
+    let mut made = Made::default();
+    for lab in &mut made.manifest.labs {
+        lab.topology = HOSTILE.to_owned();
+        for server in &mut lab.servers {
+            server.node = HOSTILE.to_owned();
+        }
+    }
+    made.manifest.command_line.push(HOSTILE.to_owned());
+    made.findings.blocks[0].question = HOSTILE.to_owned();
+    let page = render(&[made.cell(HOSTILE)]);
+    assert!(page.matches("&lt;/script&gt;").count() >= 8);
+    assert!(!page.contains("</script>") && !page.contains("<b a"));
+    // Nothing is put together into an attribute that a browser would act on.
+    for word in [
+        "onload",
+        "onclick",
+        "javascript:",
+        "<script",
+        "<iframe",
+        "<img",
+        "@import",
+        "http://",
+        "https://",
+    ] {
+        assert!(!page.contains(word), "{word}");
+    }
+}
+
+#[test]
+fn ids_are_unique_and_what_is_pointed_at_is_there() {
+    let made = Made::default();
+    let page = render(&[made.cell("a"), made.cell("b")]);
+    let values = |key: &str| -> Vec<String> {
+        let parts = page.split(key).skip(1);
+        parts
+            .filter_map(|rest| rest.split(['"', ')']).next())
+            .map(str::to_owned)
+            .collect()
+    };
+    let ids = values(" id=\"");
+    let mut unique = ids.clone();
+    unique.sort();
+    unique.dedup();
+    assert_eq!(unique.len(), ids.len(), "{ids:?}");
+    let mut pointed = values("href=\"#");
+    pointed.extend(values("aria-labelledby=\""));
+    pointed.extend(values("marker-end=\"url(#"));
+    assert!(pointed.len() > 8);
+    for id in pointed {
+        assert!(ids.contains(&id), "{id}");
+    }
+}
+
+#[test]
+fn several_runs_stand_below_each_other_with_a_list_before_them() {
+    let made = Made::default();
+    let page = render(&[made.cell("redis 7"), made.cell("valkey 9")]);
+    for part in ["testbed: 2 runs", "href=\"#run1\"", "id=\"run1\"", "id=\"run1-block3\""] {
+        assert!(page.contains(part), "{part}");
+    }
+}
