@@ -9,6 +9,7 @@ use crate::plan::{Plan, PlannedNode};
 use crate::report::Cell;
 use crate::topology::Role;
 use std::fmt::Write as _;
+use wire::PortCut;
 
 /// See the top of the file; `None` if no lab was ready for the block.
 pub fn picture(cell: &Cell<'_>, block: BlockNumber) -> Option<Picture> {
@@ -71,7 +72,9 @@ fn datacenters(plan: Option<&Plan>, servers: &[ServerSeen]) -> Vec<Datacenter> {
 fn node(plan: Option<&Plan>, server: &ServerSeen) -> Node {
     let planned = plan.and_then(|plan| plan.nodes.iter().find(|node| node.name.as_str() == server.node));
     let (role, upstream) = planned.map_or((String::new(), None), role);
+    let slots = planned.map(PlannedNode::slots).filter(|slots| !slots.is_empty());
     Node {
+        slots: slots.map(|slots| slots.to_string()),
         name: server.node.clone(),
         what: format!("{} {} {role}", server.engine, server.version)
             .trim_end()
@@ -84,7 +87,7 @@ fn node(plan: Option<&Plan>, server: &ServerSeen) -> Node {
 fn role(node: &PlannedNode) -> (String, Option<String>) {
     match (&node.role, &node.cluster) {
         (Role::ReplicaOf(upstream), _) => ("replica".to_owned(), Some(upstream.to_string())),
-        (Role::Primary, Some(membership)) => (format!("master of {}", membership.slots), None),
+        (Role::Primary, Some(_)) => ("master".to_owned(), None),
         (Role::Primary, None) => ("primary".to_owned(), None),
         (Role::Postgres, _) => ("database".to_owned(), None),
         (Role::SentinelOf(primary), _) => (format!("sentinel of {primary}"), None),
@@ -106,6 +109,7 @@ fn change(what: &What, block: BlockNumber) -> Option<Change<'_>> {
         to,
         delay_ns,
         cut,
+        port_cut,
         frozen,
         ..
     } = what
@@ -115,7 +119,10 @@ fn change(what: &What, block: BlockNumber) -> Option<Change<'_>> {
     let state = match cut {
         Some(kind) => Passage::Cut(kind.word().to_owned()),
         None if *frozen => Passage::Frozen,
-        None => Passage::Open,
+        None => match port_cut.as_ref().filter(|cut| cut.ended_ns.is_none()) {
+            Some(cut) => Passage::CutPorts(format!("ports {}", ports(cut))),
+            None => Passage::Open,
+        },
     };
     (*of == block).then_some(Change {
         from,
@@ -123,6 +130,10 @@ fn change(what: &What, block: BlockNumber) -> Option<Change<'_>> {
         delay_ns: *delay_ns,
         state,
     })
+}
+
+fn ports(cut: &PortCut) -> String {
+    cut.ports.iter().map(u16::to_string).collect::<Vec<_>>().join(",")
 }
 
 fn links(plan: Option<&Plan>, changes: &[Change<'_>]) -> Vec<Link> {
@@ -177,9 +188,10 @@ pub fn told(picture: &Picture) -> String {
         let nodes: Vec<String> = datacenter
             .nodes
             .iter()
-            .map(|node| match &node.upstream {
-                Some(upstream) => format!("{} ({}, follows {upstream})", node.name, node.what),
-                None => format!("{} ({})", node.name, node.what),
+            .map(|node| match (&node.upstream, &node.slots) {
+                (Some(upstream), _) => format!("{} ({}, follows {upstream})", node.name, node.what),
+                (None, Some(slots)) => format!("{} ({}, slots {slots})", node.name, node.what),
+                (None, None) => format!("{} ({})", node.name, node.what),
             })
             .collect();
         // Writing to a text cannot fail.
@@ -188,7 +200,7 @@ pub fn told(picture: &Picture) -> String {
     for link in &picture.links {
         let state = match &link.state {
             Passage::Open => String::new(),
-            Passage::Cut(kind) => format!(", was cut ({kind})"),
+            Passage::Cut(what) | Passage::CutPorts(what) => format!(", was cut ({what})"),
             Passage::Frozen => ", was frozen".to_owned(),
         };
         let _ = write!(text, "{} to {}: {}{state}. ", link.from, link.to, link.conditions);
@@ -211,6 +223,7 @@ mod tests {
             at_ns: 0,
             delay_ns: ms * 1_000_000,
             cut,
+            port_cut: None,
             frozen: false,
             path: Path::Tun,
         }
