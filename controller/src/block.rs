@@ -273,25 +273,9 @@ impl Block {
         if let Some(layout) = self.layout() {
             return Cast::halves(plan, Some(layout));
         }
-        let needs = match self {
-            Self::VisibilityLag | Self::PriceOfWait => Needs {
-                near: true,
-                database: false,
-            },
-            Self::LostWrites
-            | Self::OffsetGap
-            | Self::WaitAndDistance
-            | Self::Nodelay
-            | Self::Serialising
-            | Self::Calibration => Needs {
-                near: false,
-                database: false,
-            },
-            Self::LayoutA | Self::LayoutB | Self::LayoutC | Self::ReadsWhenDown => unreachable!("they have a layout"),
-            Self::FarCache | Self::Flights => Needs {
-                near: false,
-                database: true,
-            },
+        let needs = Needs {
+            near: matches!(self, Self::VisibilityLag | Self::PriceOfWait),
+            database: self.uses_database(),
         };
         Cast::fill(plan, needs)
     }
@@ -300,6 +284,12 @@ impl Block {
     #[must_use]
     pub fn parts_a_cluster(self) -> bool {
         matches!(self, Self::LayoutA | Self::LayoutB | Self::LayoutC)
+    }
+
+    /// Whether it measures a database too.
+    #[must_use]
+    pub fn uses_database(self) -> bool {
+        matches!(self, Self::FarCache | Self::Flights)
     }
 
     /// How the cluster of a block is placed (`None`: it is about no cluster).

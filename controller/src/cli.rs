@@ -4,6 +4,7 @@
 mod fault;
 mod graph;
 mod link;
+mod matrix;
 mod report;
 
 pub use fault::{FaultVerb, HurtArgs, NodesArg, StopArgs};
@@ -12,6 +13,7 @@ pub use link::{
     CaptureArgs, CutArgs, FreezeArgs, Kind, Legs, LinkArg, LinkVerb, Mode, ModeArgs, Order, PlayArgs, SabotageArgs,
     SetArgs,
 };
+pub use matrix::MatrixArgs;
 pub use report::{GithubArgs, Printed, ReportArgs};
 
 use crate::block::{Cutting, Method};
@@ -113,6 +115,8 @@ pub enum Verb {
     Down(Down),
     /// Measure blocks and judge their claims
     Run(Run),
+    /// Measure blocks on several releases, and compare the releases claim by claim (block 15)
+    Matrix(MatrixArgs),
     /// List and explain the blocks
     Blocks(Blocks),
     /// List the nodes of a lab: datacenter, role, address, health

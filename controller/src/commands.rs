@@ -10,6 +10,7 @@ pub mod images;
 mod judge;
 pub mod link;
 pub mod logs;
+mod matrix;
 pub mod plan;
 pub mod prepare;
 pub mod ps;
@@ -51,6 +52,7 @@ pub async fn run(cli: Cli) -> Result<ExitCode, CommandError> {
         Verb::Judge(judge) => judge::run(&cli.global, &judge),
         Verb::Link(link) => link::run(&cli.global, link).await,
         Verb::Logs(logs) => logs::run(&cli.global, logs).await,
+        Verb::Matrix(args) => matrix::run(&cli.global, args).await,
         Verb::Plan(args) => plan::run(&cli.global, &args).await,
         Verb::Ps(ps) => ps::run(&cli.global, ps).await,
         Verb::Report(report) => report::run(&cli.global, &report),

@@ -3,6 +3,7 @@
 
 use crate::claim::Verdict;
 use crate::findings::Findings;
+use crate::findings::versions::Versions;
 
 /// Exit code of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +61,20 @@ impl ExitCode {
         let broken = findings.error.is_some() || findings.blocks.iter().any(|block| block.error.is_some());
         match findings.verdict {
             _ if broken => Self::Incomplete,
+            None => Self::Incomplete,
+            Some(Verdict::Diverged) => Self::Diverged,
+            Some(Verdict::Inconclusive) => Self::Inconclusive,
+            Some(Verdict::Holds) => Self::Success,
+        }
+    }
+}
+
+impl ExitCode {
+    /// Of releases that were compared, by the same order.
+    #[must_use]
+    pub fn of_versions(versions: &Versions) -> Self {
+        match versions.verdict {
+            _ if !versions.incomplete.is_empty() => Self::Incomplete,
             None => Self::Incomplete,
             Some(Verdict::Diverged) => Self::Diverged,
             Some(Verdict::Inconclusive) => Self::Inconclusive,

@@ -18,6 +18,7 @@ mod stream;
 #[cfg(test)]
 pub(crate) mod synthetic;
 mod trust;
+pub mod versions;
 pub mod visibility_lag;
 mod wait_and_distance;
 pub mod waits;

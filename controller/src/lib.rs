@@ -13,6 +13,7 @@ pub mod document;
 pub mod findings;
 pub mod history;
 pub mod manifest;
+pub mod matrix;
 pub mod names;
 pub mod pcapng;
 pub mod picture;

@@ -13,12 +13,14 @@ mod markdown;
 mod openmetrics;
 mod plot;
 mod terminal;
+mod versions;
 mod wrap;
 
 pub use json::{JudgeDocument, ReportDocument};
 pub use wrap::wrap;
 
 use crate::claim::Verdict;
+use crate::findings::versions::Versions;
 use crate::findings::{BlockFindings, Findings, Table};
 use crate::history::{History, What};
 use crate::manifest::Manifest;
@@ -127,6 +129,12 @@ pub fn terminal(findings: &Findings, manifest: &Manifest, place: Option<&str>, s
 #[must_use]
 pub fn verdicts(findings: &Findings, style: Style) -> String {
     terminal::render_verdicts(findings, style)
+}
+
+/// Releases compared, for a terminal.
+#[must_use]
+pub fn versions(versions: &Versions, style: Style) -> String {
+    versions::render(versions, style)
 }
 
 /// As Markdown.

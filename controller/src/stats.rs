@@ -4,6 +4,10 @@
 //! interval, so that a stored run is judged alike for ever. Limit: resampling takes the operations of a sample as
 //! independent of each other; a slow minute of the host makes them less so, and the interval then is too narrow.
 
+mod moves;
+
+pub use moves::{around_zero, false_discovery, rank_sum, rounds_ratio_interval};
+
 /// Resamples of a bootstrap.
 pub const RESAMPLES: usize = 2000;
 
@@ -106,10 +110,15 @@ pub fn interval(samples: &[&[f64]], seed: u64, statistic: impl Fn(&[f64]) -> f64
         }
         seen.push(statistic(&medians));
     }
+    bounds(estimate, &seen)
+}
+
+/// Percentile interval of a statistic's resamples; `None` if one of them is not a number.
+fn bounds(estimate: f64, seen: &[f64]) -> Option<Interval> {
     if !estimate.is_finite() {
         return None;
     }
-    let seen = sorted(&seen)?;
+    let seen = sorted(seen)?;
     // 2000 resamples: element 50 from either end bounds the middle 95 %.
     let outside = RESAMPLES / 40;
     Some(Interval {

@@ -9,15 +9,19 @@
 //! capture-3.pcapng              what the link of block 3 saw, with `run --capture`
 //! run.log
 //! ```
+//! The directory of a matrix has `matrix.json`, one such directory per cell, and `report.txt` and `report.json` over all.
+//!
 //! The history is only appended to, each line in one write, so that a killed run loses at most the line under way. All
 //! other files are written beside their place and renamed. Never writes into a directory that holds anything else.
 
 mod lab;
 mod load;
+mod matrix;
 mod survey;
 
 pub use lab::lab_used;
 pub use load::{Stored, load, stored_verdicts};
+pub use matrix::{CellFound, MatrixDirectory, is_matrix, load_matrix};
 pub use survey::{host, sha256_of_file, sha256_of_text, utc_now};
 
 use crate::document::document;
@@ -55,6 +59,20 @@ pub enum StoreError {
         /// What it lacks.
         why: String,
     },
+    /// A path that is no directory of a matrix.
+    #[error("read the matrix in {}: {why}", path.display())]
+    NotAMatrix {
+        /// The path.
+        path: PathBuf,
+        /// What it lacks.
+        why: &'static str,
+    },
+    /// Another program measures there.
+    #[error("go on with the matrix in {}: another testbed is at work in it", path.display())]
+    MatrixBusy {
+        /// The path.
+        path: PathBuf,
+    },
     /// A file of a run directory is damaged.
     #[error("read {}, line {line}: {cause}", path.display())]
     Damaged {
@@ -81,7 +99,10 @@ impl StoreError {
     /// Whether the user pointed at a wrong place, which is a matter of the command line.
     #[must_use]
     pub fn is_usage(&self) -> bool {
-        matches!(self, Self::OutTaken { .. } | Self::NotARun { .. })
+        matches!(
+            self,
+            Self::OutTaken { .. } | Self::NotARun { .. } | Self::NotAMatrix { .. }
+        )
     }
 
     /// The next step.
@@ -92,6 +113,8 @@ impl StoreError {
             Self::NotARun { .. } => {
                 Some("name the directory that `testbed run` printed, e.g. testbed-runs/<time>-<name>")
             }
+            Self::NotAMatrix { .. } => Some("name the directory that `testbed matrix` printed"),
+            Self::MatrixBusy { .. } => Some("wait for its end"),
             Self::Damaged { .. } | Self::Io { .. } => None,
         }
     }

@@ -13,7 +13,7 @@ const LAYERS: &[&str] = &[
     "names | stats | document | replication | conditions | pcapng | picture",
     "cluster | sentinel",
     "topology | history | manifest",
-    "release",
+    "release | matrix",
     "address | claim",
     "plan",
     "findings | compose",

@@ -36,11 +36,16 @@ fn schemas() -> Vec<(&'static str, Value)> {
         ("link", document_schema::<link::LinkDocument>("link")),
         ("log-line", plain_schema::<logs::LoggedLine>()),
         ("manifest", document_schema::<Manifest>("manifest")),
+        ("matrix", document_schema::<testbed::matrix::Matrix>("matrix")),
         ("plan", document_schema::<plan::PlanDocument>("plan")),
         ("problems", document_schema::<source::ProblemsDocument>("problems")),
         ("ps", document_schema::<ps::PsDocument>("ps")),
         ("report", document_schema::<ReportDocument>("report")),
         ("up", document_schema::<up::UpDocument>("up")),
+        (
+            "versions",
+            document_schema::<testbed::findings::versions::Versions>("versions"),
+        ),
         ("validate", document_schema::<validate::ValidateDocument>("validate")),
     ]
 }

@@ -36,7 +36,7 @@ pub struct ReportArgs {
 }
 
 /// What a CI job of GitHub sets by itself.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct GithubArgs {
     /// Append the report as Markdown to this file
     #[arg(long, env = "GITHUB_STEP_SUMMARY", value_name = "FILE", hide_env_values = true)]

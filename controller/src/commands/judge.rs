@@ -17,6 +17,9 @@ use std::path::Path;
 /// # Errors
 /// The directory is none of a run, or is damaged.
 pub fn run(global: &Global, args: &Judge) -> Result<ExitCode, CommandError> {
+    if store::is_matrix(&args.run) {
+        return super::matrix::judge(global, &args.run);
+    }
     let stored = load(&args.run)?;
     let findings = findings::judge(&stored.history);
     let changed = store::stored_verdicts(&args.run).map(|before| changed(&before, &findings));

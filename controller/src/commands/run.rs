@@ -15,6 +15,7 @@ use super::screen;
 use crate::block::{self, Block, BlockError, Ended, Means};
 use crate::claim::{Verdict, combine};
 use crate::cli::{Global, Keep, Printed, Run};
+use crate::docker::Docker;
 use crate::error::{CommandError, ExitCode};
 use crate::findings::BlockFindings;
 use crate::history::What;
@@ -22,66 +23,127 @@ use crate::manifest::{Instrument, Manifest};
 use crate::progress::Progress;
 use crate::stop::{Signal, Stop};
 use crate::store::{host, utc_now};
-use chronicle::Chronicle;
+use chronicle::{Chronicle, Judged};
 use ground::{Labs, Place};
+use std::path::PathBuf;
+
+/// What is to be run: checked before an engine is asked.
+pub(super) struct Task {
+    args: Run,
+    blocks: Vec<Block>,
+    places: Vec<Place>,
+    /// What to type for the same run.
+    command_line: Vec<String>,
+}
+
+/// A run that came to its end, whatever that was.
+pub(super) struct Ran {
+    /// Its directory.
+    path: PathBuf,
+    /// What it found.
+    judged: Judged,
+    /// What ended it early.
+    failed: Option<CommandError>,
+}
 
 /// Runs blocks and prints their report.
 pub(super) async fn run(global: &Global, args: Run) -> Result<ExitCode, CommandError> {
-    let blocks = chosen(&args.only)?;
-    let places = ground::places(global, &args, &blocks)?;
+    let github = args.github.clone();
+    let task = Task::of(global, args, std::env::args().collect())?;
     let stop = Stop::on_signals().map_err(|error| CommandError::new(ExitCode::Host, error.to_string()))?;
     // The engine is asked before anything is written: without one there is no run.
     let docker = super::connect(global).await?;
-    let manifest = manifest(&args, &places);
-    let mut chronicle = Chronicle::begin(args.out.as_deref(), manifest, Progress::new(global.quiet))?;
-    chronicle.write(What::RunStarted {
-        run: chronicle.run().to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        utc: utc_now(),
-        blocks: blocks.iter().map(|block| block.number()).collect(),
-        seed: args.seed,
-    })?;
-    let mut failed = None;
-    for place in places {
-        let labs = Labs::new(&docker, place, &stop);
-        if let Err(error) = measure(&mut chronicle, labs, &args).await {
-            failed = Some(error);
-            break;
-        }
-    }
-    let place = chronicle.path().to_owned();
-    let judged = chronicle.end(failed.as_ref().map(|error| error.text.clone()))?;
+    let ran = task.measured(&docker, &stop, Progress::new(global.quiet)).await?;
     let printed = global.printed.unwrap_or(Printed::Text);
-    screen::print(&rendered(global, printed, &judged.cell(), &place))?;
-    github::tell(&args.github, &judged.cell())?;
-    match failed {
-        // The report has said it; the code is that of what went wrong, or of the signal.
-        Some(error) => Err(error),
-        None if judged.findings.blocks.iter().all(|block| block.skipped.is_some()) => {
-            let text = "run a block: none applies to this lab, the report says why";
-            Err(CommandError::new(ExitCode::Incomplete, text)
-                .hint("without -f and -p each block gets the topology that it needs"))
+    screen::print(&rendered(global, printed, &ran.judged.cell(), &ran.path))?;
+    github::tell(&github, &ran.judged.cell())?;
+    ran.outcome()
+}
+
+impl Task {
+    /// The blocks of a command line, and where they run.
+    pub(super) fn of(global: &Global, args: Run, command_line: Vec<String>) -> Result<Self, CommandError> {
+        let blocks = chosen(&args.only)?;
+        let places = ground::places(global, &args, &blocks)?;
+        Ok(Self {
+            args,
+            blocks,
+            places,
+            command_line,
+        })
+    }
+
+    /// Measures into a run directory.
+    pub(super) async fn measured(self, docker: &Docker, stop: &Stop, progress: Progress) -> Result<Ran, CommandError> {
+        let manifest = self.manifest();
+        let args = self.args;
+        let mut chronicle = Chronicle::begin(args.out.as_deref(), manifest, progress)?;
+        chronicle.write(What::RunStarted {
+            run: chronicle.run().to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            utc: utc_now(),
+            blocks: self.blocks.iter().map(|block| block.number()).collect(),
+            seed: args.seed,
+        })?;
+        let mut failed = None;
+        for place in self.places {
+            let labs = Labs::new(docker, place, stop);
+            if let Err(error) = measure(&mut chronicle, labs, &args).await {
+                failed = Some(error);
+                break;
+            }
         }
-        None => Ok(ExitCode::of(&judged.findings)),
+        let path = chronicle.path().to_owned();
+        let judged = chronicle.end(failed.as_ref().map(|error| error.text.clone()))?;
+        Ok(Ran { path, judged, failed })
+    }
+
+    fn manifest(&self) -> Manifest {
+        let name = self.places.first().map_or("run", |place| place.name()).to_owned();
+        Manifest {
+            run: format!("{:08x}", fastrand::u32(..)),
+            name,
+            instrument: Instrument {
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                ..Instrument::default()
+            },
+            command_line: self.command_line.clone(),
+            seed: self.args.seed,
+            started_utc: utc_now(),
+            ended_utc: None,
+            host: host(),
+            engine: None,
+            labs: Vec::new(),
+        }
     }
 }
 
-fn manifest(args: &Run, places: &[Place]) -> Manifest {
-    let name = places.first().map_or("run", |place| place.name()).to_owned();
-    Manifest {
-        run: format!("{:08x}", fastrand::u32(..)),
-        name,
-        instrument: Instrument {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            ..Instrument::default()
-        },
-        command_line: std::env::args().collect(),
-        seed: args.seed,
-        started_utc: utc_now(),
-        ended_utc: None,
-        host: host(),
-        engine: None,
-        labs: Vec::new(),
+impl Ran {
+    /// Whether everything was measured, whatever came out.
+    pub(super) fn completed(self) -> Result<(), CommandError> {
+        match (self.failed, self.judged.findings.error) {
+            (Some(error), _) => Err(error),
+            (None, Some(error)) => Err(CommandError::new(
+                ExitCode::Incomplete,
+                format!("measure everything: {error}"),
+            )),
+            (None, None) => Ok(()),
+        }
+    }
+
+    /// Exit code of its verdicts, or what went wrong.
+    pub(super) fn outcome(self) -> Result<ExitCode, CommandError> {
+        let findings = &self.judged.findings;
+        match self.failed {
+            // The report has said it; the code is that of what went wrong, or of the signal.
+            Some(error) => Err(error),
+            None if findings.blocks.iter().all(|block| block.skipped.is_some()) => {
+                let text = "run a block: none applies to this lab, the report says why";
+                Err(CommandError::new(ExitCode::Incomplete, text)
+                    .hint("without -f and -p each block gets the topology that it needs"))
+            }
+            None => Ok(ExitCode::of(findings)),
+        }
     }
 }
 

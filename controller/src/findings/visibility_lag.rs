@@ -65,6 +65,18 @@ pub fn near_and_far(rows: &Rows<'_>, delay_ns: u64) -> [Sampled; 2] {
     [lags.near, lags.far]
 }
 
+/// Lags at every distance that was measured, near and far, quiet and under load.
+pub(super) fn lags_of_all(rows: &Rows<'_>) -> Vec<Sampled> {
+    let mut all = Vec::new();
+    for delay_ns in rows.distances() {
+        for load in ["", " under load"] {
+            let lags = Lags::of(rows, load, delay_ns);
+            all.extend([lags.near, lags.far]);
+        }
+    }
+    all
+}
+
 const LOAD_ADDS: &str = "1.load-adds-its-own";
 
 /// Lags of the same writes at both replicas, nanoseconds, from the sending of the write.

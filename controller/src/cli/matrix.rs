@@ -1,0 +1,48 @@
+//! The words of `matrix`: clap types only.
+
+use super::Keep;
+use clap::Args;
+use std::path::PathBuf;
+
+/// `matrix`.
+#[derive(Debug, Args)]
+pub struct MatrixArgs {
+    /// A release, one column of the table; the first is the one that others are compared with (repeatable)
+    ///
+    /// Without any: redis-7.0.15, redis-8.0, redis-8.6, valkey-9.1. ENGINE=IMAGE takes any image. A release of Postgres is
+    /// measured in the blocks that use a database, beside the default cache.
+    #[arg(
+        long = "release",
+        env = "TESTBED_RELEASE",
+        value_delimiter = ',',
+        value_name = "RELEASE"
+    )]
+    pub release: Vec<String>,
+    /// Only these blocks, e.g. 1,3
+    #[arg(long, env = "TESTBED_ONLY", value_delimiter = ',', value_name = "BLOCKS")]
+    pub only: Vec<u8>,
+    /// How often each block is measured on each release [default: 1]
+    ///
+    /// Labs of one release differ from each other. With one repeat nothing is known of that, and no number is said to have
+    /// moved beyond noise; with three a large move is, with six or more a small one.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub repeat: Option<u32>,
+    /// Seed of everything random: order of the cells, bootstrap [default: 1]
+    #[arg(long, env = "TESTBED_SEED")]
+    pub seed: Option<u64>,
+    /// Leave the lab of a cell up afterwards
+    #[arg(long, env = "TESTBED_KEEP", value_enum, default_value_t = Keep::Never)]
+    pub keep: Keep,
+    /// Matrix directory; without it testbed-runs/<time>-matrix
+    #[arg(long, env = "TESTBED_OUT", value_name = "DIR", conflicts_with_all = ["resume", "judge"])]
+    pub out: Option<PathBuf>,
+    /// Go on with a matrix that was interrupted or killed: what is complete stays, what is half is measured anew
+    #[arg(long, value_name = "DIR", conflicts_with = "judge")]
+    pub resume: Option<PathBuf>,
+    /// Only judge a matrix directory, from its cells; measure nothing
+    #[arg(long, value_name = "DIR")]
+    pub judge: Option<PathBuf>,
+    /// Only say what would be measured, in which order; needs no engine
+    #[arg(long)]
+    pub dry_run: bool,
+}

@@ -1,0 +1,264 @@
+//! `matrix`: blocks on several releases, cell by cell, each a run like any other in a directory of its own; then block 15
+//! over all of them. A cell that fails is told, and the rest goes on.
+//!
+//! What a killed matrix left is found again by its directory: `--resume` removes the lab and the files of a cell that
+//! was under way and measures it anew; what is complete is not measured twice.
+
+mod columns;
+mod judged;
+
+use super::blocks::chosen;
+use super::run::Task;
+use super::screen;
+use crate::block::{Cutting, Method};
+use crate::cli::{Format, GithubArgs, Global, MatrixArgs, ReleaseArg, Run};
+use crate::docker::{Docker, EngineHandle};
+use crate::document::document;
+use crate::error::{CommandError, ExitCode};
+use crate::lab::{self, Engines};
+use crate::matrix::{self, Cell, Matrix, State};
+use crate::names::LABEL_RUN;
+use crate::progress::Progress;
+use crate::stop::Stop;
+use crate::store::{CellFound, MatrixDirectory, load_matrix, utc_now};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+pub(super) use judged::judge;
+
+/// What is measured unless `--release` says otherwise.
+const DEFAULT: [&str; 4] = ["redis-7.0.15", "redis-8.0", "redis-8.6", "valkey-9.1"];
+
+/// Measures or judges a matrix.
+pub(super) async fn run(global: &Global, args: MatrixArgs) -> Result<ExitCode, CommandError> {
+    if let Some(path) = &args.judge {
+        return judge(global, path);
+    }
+    let stored = args.resume.as_deref().map(load_matrix).transpose()?;
+    let wanted = planned(&args, stored.as_ref())?;
+    if let (Some(stored), Some(path)) = (&stored, &args.resume) {
+        same(stored, &wanted, path)?;
+    }
+    if args.dry_run {
+        screen::print(&shown(&stored.unwrap_or(wanted), global.format))?;
+        return Ok(ExitCode::Success);
+    }
+    let stop = Stop::on_signals().map_err(|error| CommandError::new(ExitCode::Host, error.to_string()))?;
+    let docker = super::connect(global).await?;
+    let progress = Progress::new(global.quiet);
+    let (directory, mut matrix) = match &args.resume {
+        Some(path) => {
+            let (directory, mut matrix) = MatrixDirectory::open(path)?;
+            take_up(&docker, &directory, &mut matrix, &progress).await?;
+            (directory, matrix)
+        }
+        None => (MatrixDirectory::create(args.out.as_deref())?, wanted),
+    };
+    directory.write(&matrix)?;
+    let place = directory.path().display().to_string();
+    progress.step(format_args!("matrix of {} cells in {place}", matrix.cells.len()));
+    let measured = Measuring {
+        global,
+        args: &args,
+        docker: &docker,
+        directory: &directory,
+        stop: &stop,
+        progress: &progress,
+    };
+    if let Some(error) = measured.all(&mut matrix).await? {
+        return Err(error.hint(format!("`testbed matrix --resume {place}` goes on with it")));
+    }
+    matrix.ended_utc = Some(utc_now());
+    directory.write(&matrix)?;
+    judged::finish(global, &directory, &matrix)
+}
+
+/// The matrix that the command line means; what it leaves open is as in the one that is gone on with.
+fn planned(args: &MatrixArgs, stored: Option<&Matrix>) -> Result<Matrix, CommandError> {
+    let releases = match stored {
+        _ if !args.release.is_empty() => args.release.clone(),
+        Some(stored) => stored.releases.clone(),
+        None => DEFAULT.map(str::to_owned).to_vec(),
+    };
+    let numbers = match stored {
+        Some(stored) if args.only.is_empty() => &stored.blocks,
+        _ => &args.only,
+    };
+    let blocks = chosen(numbers)?;
+    let repeats = args.repeat.unwrap_or(stored.map_or(1, |stored| stored.repeats));
+    let seed = args.seed.unwrap_or(stored.map_or(1, |stored| stored.seed));
+    let columns = columns::of(&releases, &blocks)?;
+    Ok(Matrix {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        started_utc: utc_now(),
+        ended_utc: None,
+        seed,
+        repeats,
+        blocks: blocks.iter().map(|block| block.number()).collect(),
+        releases,
+        cells: matrix::cells(&columns, repeats, seed),
+    })
+}
+
+/// Refuses to go on with another matrix than the one that was begun.
+fn same(stored: &Matrix, wanted: &Matrix, path: &Path) -> Result<(), CommandError> {
+    let differences = stored.differences(wanted);
+    if differences.is_empty() {
+        return Ok(());
+    }
+    let text = format!(
+        "go on with the matrix in {}: it is another one: {}",
+        path.display(),
+        differences.join("; ")
+    );
+    Err(CommandError::new(ExitCode::Usage, text).hint(
+        "leave out --release, --only, --repeat and --seed to go on as it was begun, with the same version of testbed",
+    ))
+}
+
+/// Finds out what each cell has come to; what is half is removed, its lab first: its directory alone knows the lab's name.
+async fn take_up(
+    docker: &Docker,
+    directory: &MatrixDirectory,
+    matrix: &mut Matrix,
+    progress: &Progress,
+) -> Result<(), CommandError> {
+    let engine: EngineHandle = Arc::new(docker.clone());
+    let engines = Engines::from(engine);
+    for cell in &mut matrix.cells {
+        match directory.found(cell) {
+            CellFound::Complete => {
+                cell.state = State::Complete;
+                cell.error = None;
+                continue;
+            }
+            CellFound::Nothing => {}
+            CellFound::Half(run) => {
+                progress.step(format_args!("half measured, and measured anew: {}", cell.shown()));
+                if let Some(run) = run {
+                    let mut labels = lab::labels_of(None);
+                    labels.insert(LABEL_RUN.to_owned(), run);
+                    lab::sweep(&engines, &labels).await?;
+                }
+                directory.remove(cell)?;
+            }
+        }
+        cell.state = State::Planned;
+        cell.error = None;
+        cell.took_ms = None;
+    }
+    matrix.ended_utc = None;
+    Ok(())
+}
+
+/// What all cells are measured with.
+struct Measuring<'a> {
+    global: &'a Global,
+    args: &'a MatrixArgs,
+    docker: &'a Docker,
+    directory: &'a MatrixDirectory,
+    stop: &'a Stop,
+    progress: &'a Progress,
+}
+
+impl Measuring<'_> {
+    /// Measures every cell that is not measured yet; what stopped it early, if so.
+    async fn all(&self, matrix: &mut Matrix) -> Result<Option<CommandError>, CommandError> {
+        let count = matrix.cells.len();
+        for number in 0..count {
+            if matrix.cells[number].state != State::Planned {
+                continue;
+            }
+            if let Some(signal) = self.stop.asked() {
+                return Ok(Some(CommandError::new(
+                    signal.exit_code(),
+                    "finish the matrix: stopped by a signal",
+                )));
+            }
+            let cell = &mut matrix.cells[number];
+            self.progress
+                .step(format_args!("cell {} of {count}: {}", number + 1, cell.shown()));
+            cell.state = State::Running;
+            self.directory.write(matrix)?;
+            let begun = Instant::now();
+            let outcome = self.cell(&matrix.cells[number], matrix.seed).await;
+            let cell = &mut matrix.cells[number];
+            if let (Err(_), Some(_)) = (&outcome, self.stop.asked()) {
+                // Half a cell is measured anew.
+                cell.state = State::Planned;
+                self.directory.write(matrix)?;
+                return Ok(outcome.err());
+            }
+            cell.took_ms = Some(u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX));
+            cell.error = outcome.err().map(|error| error.text);
+            cell.state = match &cell.error {
+                None => State::Complete,
+                Some(error) => {
+                    self.progress.step(format_args!("this cell failed to {error}"));
+                    State::Failed
+                }
+            };
+            self.directory.write(matrix)?;
+        }
+        Ok(None)
+    }
+
+    /// Measures one cell. That a claim diverged, or that no block applies, is a result.
+    async fn cell(&self, cell: &Cell, seed: u64) -> Result<(), CommandError> {
+        let args = Run {
+            only: cell.blocks.clone(),
+            file: None,
+            lab: None,
+            release: ReleaseArg {
+                release: vec![cell.release.clone()],
+            },
+            out: Some(self.directory.of(cell)),
+            capture: false,
+            keep: self.args.keep,
+            method: Method::Cut,
+            github: GithubArgs::default(),
+            cut_by: Cutting::Drop,
+            seed,
+        };
+        let task = Task::of(self.global, args, command_line(cell, seed))?;
+        let ran = task.measured(self.docker, self.stop, self.progress.clone()).await?;
+        ran.completed()
+    }
+}
+
+/// What to type for the run of one cell alone.
+fn command_line(cell: &Cell, seed: u64) -> Vec<String> {
+    let blocks: Vec<String> = cell.blocks.iter().map(ToString::to_string).collect();
+    let (blocks, seed) = (blocks.join(","), seed.to_string());
+    let words = [
+        "testbed",
+        "run",
+        "--only",
+        &blocks,
+        "--release",
+        &cell.release,
+        "--seed",
+        &seed,
+    ];
+    words.map(str::to_owned).to_vec()
+}
+
+/// What would be measured.
+fn shown(matrix: &Matrix, format: Format) -> String {
+    if format == Format::Json {
+        return document("matrix", matrix);
+    }
+    let rows = matrix.cells.iter().zip(1..).map(|(cell, number): (&Cell, u32)| {
+        let blocks: Vec<String> = cell.blocks.iter().map(ToString::to_string).collect();
+        [
+            number.to_string(),
+            cell.release.clone(),
+            cell.topology.clone(),
+            blocks.join(","),
+            cell.repeat.to_string(),
+            cell.state.word().to_owned(),
+        ]
+    });
+    screen::plain_table(["CELL", "RELEASE", "TOPOLOGY", "BLOCKS", "REPEAT", "STATE"], rows)
+}

@@ -1,0 +1,187 @@
+//! `matrix` as a user calls it, without an engine: its plan, what it refuses, and block 15 over a directory made from the
+//! committed made-up run. A difference to the committed table prints the command that accepts it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const RELEASES: &str = "redis-7.0.15,valkey-9.1";
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+fn testbed(words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_testbed"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("TESTBED_") {
+            command.env_remove(name);
+        }
+    }
+    command
+        .args(words)
+        .env("DOCKER_HOST", "unix:///nonexistent/docker.sock")
+        .env("NO_COLOR", "1");
+    command.output().expect("the program starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("output is UTF-8")
+}
+
+/// A matrix directory: its plan as the program writes it, and the made-up run as the cells of this release.
+fn directory(measured: &[&str]) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    let words = [
+        "matrix",
+        "--dry-run",
+        "--format",
+        "json",
+        "--only",
+        "2,7",
+        "--release",
+        RELEASES,
+    ];
+    let plan = testbed(&words).stdout;
+    std::fs::write(directory.path().join("matrix.json"), &plan).expect("the plan can be written");
+    let plan: serde_json::Value = serde_json::from_slice(&plan).expect("the plan is JSON");
+    for cell in plan["cells"].as_array().expect("there are cells") {
+        let release = cell["release"].as_str().expect("a cell has a release");
+        if !measured.contains(&release) {
+            continue;
+        }
+        let to = directory
+            .path()
+            .join(cell["directory"].as_str().expect("a cell has a directory"));
+        std::fs::create_dir(&to).expect("a cell's directory can be made");
+        for name in ["history.jsonl", "manifest.json"] {
+            let text = std::fs::read_to_string(golden("run").join(name)).expect("the golden run is whole");
+            let text = match release {
+                "redis-7.0.15" => text,
+                // The far cache at 40 ms was not measured, and a default is another.
+                _ => text
+                    .replace("cache far, 40ms", "elsewhere")
+                    .replace("redis-7.0.15", release)
+                    .replace("\"maxmemory\": \"0\"", "\"maxmemory\": \"100mb\""),
+            };
+            std::fs::write(to.join(name), text).expect("a cell's files can be written");
+        }
+    }
+    directory
+}
+
+#[test]
+fn a_plan_needs_no_engine_and_says_what_comes_in_which_order() {
+    let output = testbed(&[
+        "matrix",
+        "--dry-run",
+        "--only",
+        "1,4",
+        "--repeat",
+        "2",
+        "--release",
+        RELEASES,
+    ]);
+    let stdout = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let cells: Vec<&str> = stdout.lines().skip(1).collect();
+    assert_eq!(cells.len(), 2 * 2 * 2, "{stdout}");
+    for two in cells.chunks(2) {
+        assert!(two.iter().any(|cell| cell.contains("redis-7.0.15")), "{stdout}");
+        assert!(two.iter().any(|cell| cell.contains("valkey-9.1")), "{stdout}");
+    }
+}
+
+#[test]
+fn what_makes_no_matrix_is_exit_code_2_with_a_hint() {
+    for (words, told) in [
+        (&["--release", "redis-8.0,redis-8.0"][..], "one column"),
+        (&["--release", "redis-0.1"], "none of that name"),
+        (&["--only", "99"], "find block 99"),
+        (&["--only", "1", "--release", "postgres-17"], "uses a database"),
+        (&["--resume", "tests/no-such-matrix"], "no such directory"),
+        (&["--judge", "tests/golden/run"], "no matrix.json"),
+    ] {
+        let output = testbed(&[&["matrix"], words].concat());
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {stderr}");
+        assert!(
+            stderr.contains(told) && stderr.contains("hint: "),
+            "{words:?}: {stderr}"
+        );
+    }
+}
+
+#[test]
+fn another_matrix_is_not_gone_on_with_and_the_same_one_asks_for_the_engine() {
+    let directory = directory(&[]);
+    let path = directory.path().to_str().expect("a path is UTF-8");
+    for (words, told) in [
+        (["--seed", "2"], "seed 1 there, 2 here"),
+        (["--repeat", "3"], "repeats 1 there, 3 here"),
+        (["--only", "7"], "blocks 2,7 there, 7 here"),
+        (
+            ["--release", "redis-8.0"],
+            "releases redis-7.0.15,valkey-9.1 there, redis-8.0 here",
+        ),
+    ] {
+        let output = testbed(&[&["matrix", "--resume", path], &words[..]].concat());
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {stderr}");
+        assert!(stderr.contains(told), "{words:?}: {stderr}");
+    }
+    let file = directory.path().join("matrix.json");
+    let same = testbed(&["matrix", "--resume", path, "--only", "2,7"]);
+    assert_eq!(same.status.code(), Some(4), "{}", text(&same.stderr));
+    let plan = std::fs::read_to_string(&file).expect("the plan is there");
+    let other = plan.replacen(
+        &format!("\"version\": \"{}\"", env!("CARGO_PKG_VERSION")),
+        "\"version\": \"0.0.9\"",
+        1,
+    );
+    assert_ne!(other, plan);
+    std::fs::write(&file, other).expect("the plan can be written");
+    let output = testbed(&["matrix", "--resume", path]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        text(&output.stderr).contains("version 0.0.9 there"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+#[test]
+fn the_table_is_the_committed_one() {
+    let directory = directory(&["redis-7.0.15", "valkey-9.1"]);
+    let path = directory.path().to_str().expect("a path is UTF-8");
+    let output = testbed(&["matrix", "--judge", path]);
+    assert_eq!(output.status.code(), Some(10), "a claim diverged");
+    let made = text(&output.stdout);
+    if std::env::var_os("TESTBED_ACCEPT").is_some() {
+        std::fs::create_dir_all(golden("matrix")).expect("its place can be made");
+        std::fs::write(golden("matrix/report.txt"), &made).expect("the golden file can be written");
+    }
+    let expected = std::fs::read_to_string(golden("matrix/report.txt")).unwrap_or_default();
+    assert!(
+        expected == made,
+        "matrix/report.txt differs; look at it, and accept it with `TESTBED_ACCEPT=1 cargo test -p testbed --test cli_matrix`\n--- made\n{made}"
+    );
+    for line in made.lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+    let judge = testbed(&["judge", path]);
+    assert_eq!(text(&judge.stdout), made, "`judge` knows a matrix directory");
+}
+
+#[test]
+fn a_cell_that_is_missing_is_not_completed_and_holds_nothing() {
+    let directory = directory(&["redis-7.0.15"]);
+    let path = directory.path().to_str().expect("a path is UTF-8");
+    let output = testbed(&["matrix", "--format", "json", "--judge", path]);
+    assert_eq!(output.status.code(), Some(5));
+    let versions: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
+    assert_eq!(versions["kind"], "versions");
+    assert_eq!(versions["incomplete"][0]["reason"], "it was not measured");
+    for claim in versions["claims"].as_array().expect("there are claims") {
+        assert_eq!(claim["tried"][1]["standing"], "inconclusive", "{claim}");
+    }
+}
