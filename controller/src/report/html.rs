@@ -51,7 +51,9 @@ pub(super) fn render(cells: &[Cell<'_>]) -> String {
             }
         }
     };
+    // HTML knows no other control characters.
     page.into_string()
+        .replace(|c: char| c.is_control() && c != '\n' && c != '\t', "\u{fffd}")
 }
 
 /// Runs of a page, with their verdicts.
@@ -160,7 +162,17 @@ fn wide(label: &str, content: Markup) -> Markup {
 
 /// A table; its first column names the rows.
 pub(super) fn table(table: &Table, label: &str) -> Markup {
-    let numeric: Vec<bool> = (0..table.columns.len()).map(|i| super::numeric(table, i)).collect();
+    // What begins as a number and goes on as a sentence has to wrap as one.
+    let short = |i: usize| {
+        table
+            .rows
+            .iter()
+            .filter_map(|row| row.get(i))
+            .all(|cell| cell.chars().count() <= 24)
+    };
+    let numeric: Vec<bool> = (0..table.columns.len())
+        .map(|i| super::numeric(table, i) && short(i))
+        .collect();
     let class = |i: usize| numeric.get(i).copied().unwrap_or(false).then_some("n");
     // A short name is not broken at its hyphens.
     let named = |i: usize, cell: &str| class(i).or((cell.chars().count() <= 20).then_some("k"));

@@ -23,11 +23,18 @@ pub(super) fn render(findings: &Findings, manifest: &Manifest) -> String {
         add_block(&mut parts, block);
     }
     if !manifest.command_line.is_empty() {
-        parts.push(format!("To repeat:\n\n```\n{}\n```", manifest.command()));
+        parts.push(format!("To repeat:\n\n{}", fenced(&manifest.command())));
     }
     let mut text = parts.join("\n\n");
     text.push('\n');
     text
+}
+
+/// As code, whatever it holds: the fence is longer than any in it.
+fn fenced(code: &str) -> String {
+    let longest = code.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}\n{code}\n{fence}")
 }
 
 fn add_block(parts: &mut Vec<String>, block: &BlockFindings) {
@@ -118,5 +125,11 @@ mod tests {
             rows: vec![vec!["a|b\nc".into(), "<1".into()]],
         });
         assert_eq!(text, "| what | ms |\n| --- | --- |\n| a\\|b c | \\<1 |");
+    }
+
+    #[test]
+    fn code_cannot_leave_its_fence() {
+        assert_eq!(fenced("a"), "```\na\n```");
+        assert_eq!(fenced("a\n```\n# b ````"), "`````\na\n```\n# b ````\n`````");
     }
 }

@@ -10,7 +10,7 @@ use crate::plan::Plan;
 use std::collections::BTreeMap;
 
 /// What must appear nowhere as it is.
-pub const HOSTILE: &str = "</script><b a=\"1\" b='2'>&|%0A::error::\n`x`";
+pub const HOSTILE: &str = "</script><b a=\"1\" b='2'>&|%0A::error::\n`x`\u{1}";
 
 /// See the top of the file.
 pub struct Made {

@@ -83,9 +83,9 @@ fn relayed(rows: &Rows<'_>) -> Vec<Named> {
     let labels = [
         (nodelay::KERNEL, "no relay"),
         (nodelay::ON, "TCP_NODELAY on"),
-        (nodelay::NEAR_LEG, "on the near leg only"),
-        (nodelay::FAR_LEG, "on the far leg only"),
-        (nodelay::OFF, "off"),
+        (nodelay::NEAR_LEG, "TCP_NODELAY on the near leg only"),
+        (nodelay::FAR_LEG, "TCP_NODELAY on the far leg only"),
+        (nodelay::OFF, "TCP_NODELAY off"),
     ];
     let at = |(row, label): (&str, &str)| (label.to_owned(), rows.sampled(row, "set_wait", Some(0)));
     labels.map(at).into()

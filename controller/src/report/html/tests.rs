@@ -36,6 +36,7 @@ fn what_a_run_holds_stays_text() {
     let page = render(&[made.cell(HOSTILE)]);
     assert!(page.matches("&lt;/script&gt;").count() >= 8);
     assert!(!page.contains("</script>") && !page.contains("<b a"));
+    assert!(!page.contains('\u{1}'));
     // Nothing is put together into an attribute that a browser would act on.
     for word in [
         "onload",
@@ -84,4 +85,22 @@ fn several_runs_stand_below_each_other_with_a_list_before_them() {
     for part in ["testbed: 2 runs", "href=\"#run1\"", "id=\"run1\"", "id=\"run1-block3\""] {
         assert!(page.contains(part), "{part}");
     }
+}
+
+#[test]
+fn a_number_stands_to_the_right_and_a_sentence_that_begins_with_one_does_not() {
+    let made = |cell: &str| {
+        let row = vec!["x".to_owned(), cell.to_owned()];
+        let columns = vec!["row".to_owned(), "reads".to_owned()];
+        table(
+            &Table {
+                columns,
+                rows: vec![row],
+            },
+            "reads",
+        )
+        .into_string()
+    };
+    assert!(made("0.10 / 0.14").contains("<td class=\"n\">0.10 / 0.14</td>"));
+    assert!(made("20 CLUSTERDOWN The cluster is down").contains("<td>20 CLUSTERDOWN"));
 }

@@ -74,22 +74,19 @@ impl Laid {
                 }
                 ticks
             }
-            Scale::Log => self.decades(|power| 10_f64.powi(power)),
+            Scale::Log => self.decades(3.6),
             Scale::LogFromZero => {
                 let mut ticks = vec![(0.0, "0".to_owned())];
-                ticks.extend(
-                    self.decades(|power| 10_f64.powi(power))
-                        .into_iter()
-                        .filter(|(value, _)| *value >= 1.0),
-                );
+                ticks.extend(self.decades(2.2).into_iter().filter(|(value, _)| *value >= 1.0));
                 ticks
             }
         }
     }
 
-    /// Powers of ten within the ends; with twice and five times them where there would be few.
-    fn decades(&self, power: impl Fn(i32) -> f64) -> Vec<(f64, String)> {
-        let factors: &[f64] = if self.high - self.low > 2.2 {
+    /// Powers of ten within the ends; with twice and five times them if these are at most so many decades apart.
+    fn decades(&self, most: f64) -> Vec<(f64, String)> {
+        let power = |exponent: i32| 10_f64.powi(exponent);
+        let factors: &[f64] = if self.high - self.low > most {
             &[1.0]
         } else {
             &[1.0, 2.0, 5.0]
@@ -160,7 +157,7 @@ mod tests {
             labels(Scale::Linear, &[-180.0, 45.0]),
             ["\u{2212}200", "\u{2212}150", "\u{2212}100", "\u{2212}50", "0", "50"]
         );
-        assert_eq!(labels(Scale::Log, &[0.03, 80.0]), ["0.1", "1", "10"]);
+        assert_eq!(labels(Scale::Log, &[0.01, 80.0]), ["0.01", "0.1", "1", "10"]);
         assert_eq!(labels(Scale::Log, &[8.0, 90.0]), ["10", "20", "50", "100"]);
         assert_eq!(
             labels(Scale::LogFromZero, &[0.0, 3548.0]),
