@@ -13,7 +13,7 @@ pub use link::{
     CaptureArgs, CutArgs, FreezeArgs, Kind, Legs, LinkArg, LinkVerb, Mode, ModeArgs, Order, PlayArgs, SabotageArgs,
     SetArgs,
 };
-pub use matrix::MatrixArgs;
+pub use matrix::{CompareArgs, MatrixArgs};
 pub use report::{GithubArgs, Printed, ReportArgs};
 
 use crate::block::{Cutting, Method};
@@ -117,6 +117,8 @@ pub enum Verb {
     Run(Run),
     /// Measure blocks on several releases, and compare the releases claim by claim (block 15)
     Matrix(MatrixArgs),
+    /// Compare two runs, or two matrices: claims, numbers, environments
+    Compare(CompareArgs),
     /// List and explain the blocks
     Blocks(Blocks),
     /// List the nodes of a lab: datacenter, role, address, health

@@ -1,6 +1,7 @@
 //! One short function per verb, in a file of its own below; the only place where stages are chained.
 
 pub mod blocks;
+pub mod compare;
 pub mod doctor;
 pub mod down;
 mod exec;
@@ -43,6 +44,7 @@ pub async fn run(cli: Cli) -> Result<ExitCode, CommandError> {
             Ok(ExitCode::Success)
         }
         Verb::Blocks(args) => blocks::run(&cli.global, &args),
+        Verb::Compare(args) => compare::run(&cli.global, &args),
         Verb::Down(down) => down::run(&cli.global, down).await,
         Verb::Doctor => doctor::run(&cli.global).await,
         Verb::Exec(exec) => exec::run(&cli.global, exec).await,

@@ -5,6 +5,8 @@
 //! comes, the releases shuffled anew each time by the seed. So a slow minute of the host meets all releases alike, and
 //! none is always the first.
 
+pub mod estimate;
+
 use crate::history::BlockNumber;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -47,6 +49,8 @@ pub struct Cell {
     pub state: State,
     /// Why it could not be completed, or was left out.
     pub error: Option<String>,
+    /// How long it will take, by what is known before.
+    pub estimated_ms: u64,
     /// How long it took, with lab and all.
     pub took_ms: Option<u64>,
 }
@@ -129,6 +133,7 @@ pub fn cells(columns: &[Column], repeats: u32, seed: u64) -> Vec<Cell> {
                     repeat,
                     state: State::Planned,
                     error: None,
+                    estimated_ms: estimate::by_table(&group.topology, &group.blocks),
                     took_ms: None,
                 });
             }

@@ -1,5 +1,5 @@
-//! `matrix` as a user calls it, without an engine: its plan, what it refuses, and block 15 over a directory made from the
-//! committed made-up run. A difference to the committed table prints the command that accepts it.
+//! `matrix` and `compare` as a user calls them, without an engine: the plan of a matrix, what it refuses, block 15 over a directory
+//! made from the committed made-up run, and that run compared with changed copies of itself. A difference to the committed table prints the command that accepts it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -83,12 +83,51 @@ fn a_plan_needs_no_engine_and_says_what_comes_in_which_order() {
     ]);
     let stdout = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let cells: Vec<&str> = stdout.lines().skip(1).collect();
+    let mut cells: Vec<&str> = stdout.lines().skip(1).collect();
+    // 12 s of block 1 and 5 s for its lab, 20 s and 9 s for a cluster, on two releases, twice.
+    let last = cells.pop().expect("a line over all");
+    assert_eq!(last, "8 to measure, about 3m 4s on two idle cores, images present");
     assert_eq!(cells.len(), 2 * 2 * 2, "{stdout}");
     for two in cells.chunks(2) {
         assert!(two.iter().any(|cell| cell.contains("redis-7.0.15")), "{stdout}");
         assert!(two.iter().any(|cell| cell.contains("valkey-9.1")), "{stdout}");
     }
+}
+
+#[test]
+fn what_a_budget_has_no_room_for_is_told_beforehand_and_is_no_verdict() {
+    let words = [
+        "matrix",
+        "--dry-run",
+        "--only",
+        "1,4",
+        "--release",
+        RELEASES,
+        "--budget",
+    ];
+    let output = testbed(&[&words[..], &["70s"]].concat());
+    let stdout = text(&output.stdout);
+    let left_out = stdout.lines().filter(|line| line.ends_with("left out"));
+    assert_eq!(left_out.count(), 2, "{stdout}");
+    assert!(
+        stdout.ends_with("2 to measure, about 34s on two idle cores, images present\n"),
+        "{stdout}"
+    );
+    let output = testbed(&[&words[..], &["10s"]].concat());
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+
+    let directory = directory(&["redis-7.0.15", "valkey-9.1"]);
+    let path = directory.path().to_str().expect("a path is UTF-8");
+    let file = directory.path().join("matrix.json");
+    let plan = std::fs::read_to_string(&file).expect("the plan is there");
+    std::fs::write(&file, plan.replace("planned", "left_out")).expect("the plan can be written");
+    let output = testbed(&["matrix", "--format", "json", "--judge", path]);
+    let versions: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
+    assert_eq!(versions["left_out"].as_array().map(Vec::len), Some(2), "{versions}");
+    assert_eq!(
+        (&versions["claims"], &versions["incomplete"]),
+        (&serde_json::json!([]), &serde_json::json!([]))
+    );
 }
 
 #[test]
@@ -184,4 +223,61 @@ fn a_cell_that_is_missing_is_not_completed_and_holds_nothing() {
     for claim in versions["claims"].as_array().expect("there are claims") {
         assert_eq!(claim["tried"][1]["standing"], "inconclusive", "{claim}");
     }
+}
+
+/// The made-up run as a run directory of its own, with another history.
+fn run(change: impl Fn(&str) -> String) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    for name in ["history.jsonl", "manifest.json"] {
+        let text = std::fs::read_to_string(golden("run").join(name)).expect("the golden run is whole");
+        let text = if name == "history.jsonl" { change(&text) } else { text };
+        std::fs::write(directory.path().join(name), text).expect("the copy can be written");
+    }
+    directory
+}
+
+fn compared(words: [&Path; 2], flags: &[&str]) -> (Option<i32>, String, String) {
+    let words = words.map(|path| path.to_str().expect("a path is UTF-8"));
+    let output = testbed(&[&["compare"], &words[..], flags].concat());
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn a_run_compared_with_itself_has_the_same_verdicts_and_the_same_environment() {
+    let (code, stdout, stderr) = compared([&golden("run"), &golden("run")], &[]);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""), "{stdout}");
+    assert!(stdout.ends_with("The verdicts are the same.\n"), "{stdout}");
+    assert!(stdout.contains("redis servers"), "{stdout}");
+    assert!(!stdout.lines().any(|line| line.starts_with('*')), "{stdout}");
+}
+
+#[test]
+fn a_verdict_that_moved_is_exit_code_10_and_claims_come_before_numbers() {
+    let other = run(|history| history.replace("cache far, 40ms", "elsewhere"));
+    let (code, stdout, _) = compared([&golden("run"), other.path()], &[]);
+    assert_eq!(code, Some(10), "{stdout}");
+    assert!(stdout.contains("holds -> inconclusive"), "{stdout}");
+    let place = |what: &str| stdout.find(what).unwrap_or_else(|| panic!("no {what} in {stdout}"));
+    assert!(place("Claims of block 7") < place("Times that moved") && place("Times that moved") < place("ENVIRONMENT"));
+    let (code, stdout, _) = compared([&golden("run"), other.path()], &["--format", "json"]);
+    let document: serde_json::Value = serde_json::from_str(&stdout).expect("one JSON document");
+    assert_eq!((code, &document["moved"]), (Some(10), &4.into()), "{document}");
+}
+
+#[test]
+fn a_matrix_is_compared_release_by_release_and_only_blocks_of_both_count() {
+    let (both, one) = (directory(&["redis-7.0.15", "valkey-9.1"]), golden("run"));
+    let (code, stdout, _) = compared([both.path(), both.path()], &["--format", "json"]);
+    let document: serde_json::Value = serde_json::from_str(&stdout).expect("one JSON document");
+    assert_eq!(
+        (code, document["compared"].as_array().map(Vec::len)),
+        (Some(0), Some(2))
+    );
+    let (code, stdout, _) = compared([both.path(), &one], &[]);
+    assert_eq!(code, Some(0), "{stdout}");
+    assert!(stdout.contains("Only in one of them: valkey-9.1"), "{stdout}");
+    let nothing = run(|history| history.replace("\"block\":7", "\"block\":99"));
+    let (code, _, stderr) = compared([&one, nothing.path()], &[]);
+    assert_eq!(code, Some(2), "a block that only one has is no claim of both: {stderr}");
+    assert!(stderr.contains("no release and block that both measured"), "{stderr}");
 }

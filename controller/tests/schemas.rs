@@ -5,7 +5,7 @@
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use testbed::commands::{blocks, doctor, down, fault, images, link, logs, plan, ps, source, up, validate};
+use testbed::commands::{blocks, compare, doctor, down, fault, images, link, logs, plan, ps, source, up, validate};
 use testbed::document::{document_schema, plain_schema};
 use testbed::error::ErrorDocument;
 use testbed::history::Event;
@@ -20,6 +20,7 @@ fn schemas() -> Vec<(&'static str, Value)> {
     vec![
         ("blocks", document_schema::<blocks::BlocksDocument>("blocks")),
         ("capture", document_schema::<link::CaptureDocument>("capture")),
+        ("compare", document_schema::<compare::CompareDocument>("compare")),
         ("doctor", document_schema::<doctor::DoctorDocument>("doctor")),
         ("down", document_schema::<down::DownDocument>("down")),
         ("error", document_schema::<ErrorDocument<'static>>("error")),
@@ -141,6 +142,8 @@ fn what_verbs_without_an_engine_print_keeps_to_its_schema() {
         ("judge", ["judge", "tests/golden/run"].as_slice()),
         ("report", &["report", "tests/golden/run"]),
         ("blocks", &["blocks"]),
+        ("compare", &["compare", "tests/golden/run", "tests/golden/run"]),
+        ("matrix", &["matrix", "--dry-run"]),
         ("graph", &["graph", "-f", "../topologies/two-dc.yaml"]),
         ("plan", &["plan", "tests/golden/good/everything.yaml"]),
         (

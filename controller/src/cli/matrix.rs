@@ -1,4 +1,4 @@
-//! The words of `matrix`: clap types only.
+//! The words of `matrix` and `compare`: clap types only.
 
 use super::Keep;
 use clap::Args;
@@ -42,7 +42,24 @@ pub struct MatrixArgs {
     /// Only judge a matrix directory, from its cells; measure nothing
     #[arg(long, value_name = "DIR")]
     pub judge: Option<PathBuf>,
-    /// Only say what would be measured, in which order; needs no engine
+    /// Leave out what will not fit into this time, e.g. 10m, and say so before anything is measured
+    ///
+    /// A topology of a round is measured on all releases or on none. The estimates come from a table of durations measured on two virtual
+    /// cores, images present; with --resume from the cells of this matrix that are complete. A busy machine takes longer.
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub budget: Option<std::time::Duration>,
+    /// Only say what would be measured, in which order, and how long it would take; needs no engine
     #[arg(long)]
     pub dry_run: bool,
+}
+
+/// `compare`.
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// Run or matrix directory
+    #[arg(value_name = "RUN")]
+    pub first: PathBuf,
+    /// Run or matrix directory, compared with it
+    #[arg(value_name = "RUN")]
+    pub second: PathBuf,
 }

@@ -16,16 +16,16 @@ use crate::docker::{Docker, EngineHandle};
 use crate::document::document;
 use crate::error::{CommandError, ExitCode};
 use crate::lab::{self, Engines};
-use crate::matrix::{self, Cell, Matrix, State};
+use crate::matrix::{self, Cell, Matrix, State, estimate};
 use crate::names::LABEL_RUN;
 use crate::progress::Progress;
 use crate::stop::Stop;
 use crate::store::{CellFound, MatrixDirectory, load_matrix, utc_now};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-pub(super) use judged::judge;
+pub(super) use judged::{cells_of, judge};
 
 /// What is measured unless `--release` says otherwise.
 const DEFAULT: [&str; 4] = ["redis-7.0.15", "redis-8.0", "redis-8.6", "valkey-9.1"];
@@ -41,7 +41,9 @@ pub(super) async fn run(global: &Global, args: MatrixArgs) -> Result<ExitCode, C
         same(stored, &wanted, path)?;
     }
     if args.dry_run {
-        screen::print(&shown(&stored.unwrap_or(wanted), global.format))?;
+        let mut matrix = stored.unwrap_or(wanted);
+        within(&mut matrix, &args)?;
+        screen::print(&shown(&matrix, global.format))?;
         return Ok(ExitCode::Success);
     }
     let stop = Stop::on_signals().map_err(|error| CommandError::new(ExitCode::Host, error.to_string()))?;
@@ -55,9 +57,18 @@ pub(super) async fn run(global: &Global, args: MatrixArgs) -> Result<ExitCode, C
         }
         None => (MatrixDirectory::create(args.out.as_deref())?, wanted),
     };
+    within(&mut matrix, &args)?;
     directory.write(&matrix)?;
     let place = directory.path().display().to_string();
-    progress.step(format_args!("matrix of {} cells in {place}", matrix.cells.len()));
+    progress.step(format_args!(
+        "matrix of {} cells in {place}: {}",
+        matrix.cells.len(),
+        estimated(&matrix)
+    ));
+    for cell in matrix.cells.iter().filter(|cell| cell.state == State::LeftOut) {
+        let why = cell.error.as_deref().unwrap_or_default();
+        progress.step(format_args!("not measured: {}: {why}", cell.shown()));
+    }
     let measured = Measuring {
         global,
         args: &args,
@@ -99,6 +110,32 @@ fn planned(args: &MatrixArgs, stored: Option<&Matrix>) -> Result<Matrix, Command
         releases,
         cells: matrix::cells(&columns, repeats, seed),
     })
+}
+
+/// Leaves out what the budget has no room for.
+fn within(matrix: &mut Matrix, args: &MatrixArgs) -> Result<(), CommandError> {
+    let Some(budget) = args.budget else { return Ok(()) };
+    let before = matrix.count(State::Planned);
+    estimate::fit(&mut matrix.cells, budget);
+    if before > 0 && matrix.count(State::Planned) == 0 {
+        let text = format!(
+            "measure anything in {}: no topology fits on all releases",
+            humantime::format_duration(budget)
+        );
+        return Err(CommandError::new(ExitCode::Usage, text)
+            .hint("fewer blocks with --only, or fewer releases; --dry-run shows how long each cell takes"));
+    }
+    Ok(())
+}
+
+/// `4 to measure, about 2m 30s`.
+fn estimated(matrix: &Matrix) -> String {
+    let left = estimate::left(&matrix.cells);
+    format!(
+        "{} to measure, about {} on two idle cores, images present",
+        matrix.count(State::Planned),
+        humantime::format_duration(Duration::from_secs(left.as_secs()))
+    )
 }
 
 /// Refuses to go on with another matrix than the one that was begun.
@@ -149,6 +186,7 @@ async fn take_up(
         cell.took_ms = None;
     }
     matrix.ended_utc = None;
+    estimate::by_measured(&mut matrix.cells);
     Ok(())
 }
 
@@ -257,8 +295,10 @@ fn shown(matrix: &Matrix, format: Format) -> String {
             cell.topology.clone(),
             blocks.join(","),
             cell.repeat.to_string(),
+            format!("{} s", cell.estimated_ms / 1000),
             cell.state.word().to_owned(),
         ]
     });
-    screen::plain_table(["CELL", "RELEASE", "TOPOLOGY", "BLOCKS", "REPEAT", "STATE"], rows)
+    let header = ["CELL", "RELEASE", "TOPOLOGY", "BLOCKS", "REPEAT", "ESTIMATE", "STATE"];
+    screen::plain_table(header, rows) + &estimated(matrix) + "\n"
 }

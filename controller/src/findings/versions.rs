@@ -4,6 +4,7 @@
 //! The verdicts are those of the cells; nothing is judged anew. Repeats of a cell are combined by their worst verdict, and a
 //! cell that is missing is inconclusive, never left out. What a release cannot have is `not applicable`, which is no verdict.
 
+pub mod environment;
 mod numbers;
 mod settings;
 mod table;
@@ -80,6 +81,8 @@ pub struct Versions {
     pub settings: Vec<Setting>,
     /// Cells that were not completed.
     pub incomplete: Vec<Incomplete>,
+    /// Cells that were left out on purpose: they count nowhere.
+    pub left_out: Vec<Incomplete>,
 }
 
 /// A column.
@@ -122,6 +125,7 @@ pub fn compare(releases: &[String], cells: &[Measured], seed: u64) -> Versions {
         settings: settings::different(releases, cells),
         repeats: cells.iter().map(|cell| cell.repeat).max().unwrap_or(0),
         incomplete: incomplete(cells),
+        left_out: Vec::new(),
         releases: releases.iter().map(|release| column(release, cells)).collect(),
     }
 }

@@ -6,7 +6,8 @@ use super::{Style, WIDTH, mark};
 use crate::claim::Verdict;
 use crate::findings::card;
 use crate::findings::versions::{
-    ClaimRow, DOES_NOT_SHOW, Move, Moved, Number, QUESTION, Setting, Standing, TITLE, Tried, Trusted, Versions,
+    ClaimRow, DOES_NOT_SHOW, Incomplete, Move, Moved, Number, QUESTION, Setting, Standing, TITLE, Tried, Trusted,
+    Versions,
 };
 use comfy_table::{CellAlignment, ContentArrangement, presets};
 
@@ -227,11 +228,16 @@ impl Page {
     }
 
     fn incomplete(&mut self, versions: &Versions) {
-        if versions.incomplete.is_empty() {
+        self.cells("Cells that were not completed", &versions.incomplete);
+        self.cells("Cells that were left out", &versions.left_out);
+    }
+
+    fn cells(&mut self, heading: &str, cells: &[Incomplete]) {
+        if cells.is_empty() {
             return;
         }
-        self.heading("Cells that were not completed");
-        for cell in &versions.incomplete {
+        self.heading(heading);
+        for cell in cells {
             let text = format!(
                 "{}, {}, repeat {}: {}",
                 cell.release, cell.topology, cell.repeat, cell.reason

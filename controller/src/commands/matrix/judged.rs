@@ -6,7 +6,7 @@ use crate::commands::screen;
 use crate::document::document;
 use crate::error::{CommandError, ExitCode};
 use crate::findings;
-use crate::findings::versions::{self, Measured, Read, Versions};
+use crate::findings::versions::{self, Incomplete, Measured, Read, Versions};
 use crate::matrix::{Cell, Matrix, State};
 use crate::report::{self, Style};
 use crate::store::{self, MatrixDirectory, load_matrix};
@@ -18,6 +18,11 @@ pub(in crate::commands) fn judge(global: &Global, path: &Path) -> Result<ExitCod
     let versions = compared(path, &matrix);
     screen::print(&text(global, &versions, screen::style(global)))?;
     Ok(ExitCode::of_versions(&versions))
+}
+
+/// The cells of a matrix directory, read back.
+pub(in crate::commands) fn cells_of(path: &Path) -> Result<Vec<Measured>, CommandError> {
+    Ok(read(path, &load_matrix(path)?))
 }
 
 /// Judges a matrix that has just ended, and keeps the report beside its cells.
@@ -41,8 +46,23 @@ fn text(global: &Global, versions: &Versions, style: Style) -> String {
 }
 
 fn compared(path: &Path, matrix: &Matrix) -> Versions {
-    let cells: Vec<Measured> = matrix.cells.iter().map(|cell| measured(path, cell)).collect();
-    versions::compare(&matrix.releases, &cells, matrix.seed)
+    let mut versions = versions::compare(&matrix.releases, &read(path, matrix), matrix.seed);
+    let left_out = matrix.cells.iter().filter(|cell| cell.state == State::LeftOut);
+    versions.left_out = left_out
+        .map(|cell| Incomplete {
+            release: cell.release.clone(),
+            topology: cell.topology.clone(),
+            repeat: cell.repeat,
+            reason: cell.error.clone().unwrap_or_default(),
+        })
+        .collect();
+    versions
+}
+
+/// All cells but those that were left out on purpose.
+fn read(path: &Path, matrix: &Matrix) -> Vec<Measured> {
+    let wanted = matrix.cells.iter().filter(|cell| cell.state != State::LeftOut);
+    wanted.map(|cell| measured(path, cell)).collect()
 }
 
 /// A cell as its directory has it. One that cannot be read is a cell that was not completed.
@@ -55,7 +75,7 @@ fn measured(path: &Path, cell: &Cell) -> Measured {
             manifest: stored.manifest,
         })),
         Err(_) if !directory.exists() => Err(match (cell.state, &cell.error) {
-            (State::LeftOut | State::Failed, Some(error)) => error.clone(),
+            (State::Failed, Some(error)) => error.clone(),
             _ => "it was not measured".to_owned(),
         }),
         Err(error) => Err(format!("failed to {error}")),
