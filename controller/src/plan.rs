@@ -16,9 +16,6 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use wire::{Conditions, Path, RelayConfig, Schedule};
 
-/// Through it a relay asks the kernel to keep cores awake. Machines without it have less exact relays.
-pub const AWAKE_DEVICE: &str = "/dev/cpu_dma_latency";
-
 mod changes;
 mod members;
 mod networks;
@@ -421,7 +418,7 @@ pub struct ContainerSpec {
     pub extra_hosts: Vec<String>,
     /// Capabilities, e.g. `NET_ADMIN`.
     pub cap_add: Vec<String>,
-    /// Host devices that it may use, e.g. `/dev/net/tun`; without [`AWAKE_DEVICE`] it does its work too.
+    /// Host devices that it may use, e.g. `/dev/net/tun`; without [`wire::AWAKE_DEVICE`] it does its work too.
     pub devices: Vec<String>,
     /// Sysctls.
     pub sysctls: BTreeMap<String, String>,

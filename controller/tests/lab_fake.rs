@@ -16,11 +16,11 @@ use testbed::docker::fake::{Failure, Fake};
 use testbed::docker::{Engine, EngineHandle, Refusal, Sort};
 use testbed::lab::{self, Engines, Lab, LabError};
 use testbed::names::{DatacenterName, Kind, LabName};
-use testbed::plan::{self, AWAKE_DEVICE, Images, Plan};
+use testbed::plan::{self, Images, Plan};
 use testbed::progress::Progress;
 use testbed::stop::{Signal, Stop};
 use testbed::topology::Topology;
-use wire::CutKind;
+use wire::{AWAKE_DEVICE, CutKind};
 
 const LIMIT: Duration = Duration::from_secs(60);
 

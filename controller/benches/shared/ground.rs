@@ -73,9 +73,7 @@ pub fn bench<F: Future<Output = Outcome<()>>>(name: &str, measure: impl FnOnce(G
 /// The kernel's wish list for wake-ups: as long as the file is open, no core falls asleep.
 fn keep_awake() -> std::io::Result<std::fs::File> {
     use std::io::Write;
-    let mut file = std::fs::OpenOptions::new()
-        .write(true)
-        .open(testbed::plan::AWAKE_DEVICE)?;
+    let mut file = std::fs::OpenOptions::new().write(true).open(wire::AWAKE_DEVICE)?;
     file.write_all(&0i32.to_ne_bytes())?;
     Ok(file)
 }

@@ -14,7 +14,7 @@ use crate::channel::ChannelError;
 use crate::docker::{EngineError, EngineHandle};
 use crate::history::ServerSeen;
 use crate::names::{DatacenterName, Kind, LABEL_RAISE, NodeName};
-use crate::plan::{AWAKE_DEVICE, ContainerSpec, NetworkSpec, Plan, PlannedNode, VolumeSpec};
+use crate::plan::{ContainerSpec, NetworkSpec, Plan, PlannedNode, VolumeSpec};
 use crate::probe::ProbeClient;
 use crate::progress::Progress;
 use crate::relay::RelayClient;
@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Semaphore, SetOnce};
 use tokio::time::timeout_at;
-use wire::{Mirror, Path, ProbeOrder, RelayOrder};
+use wire::{AWAKE_DEVICE, Mirror, Path, ProbeOrder, RelayOrder};
 
 /// Engine calls under way at once.
 const AT_ONCE: usize = 12;

@@ -1,11 +1,11 @@
 //! Relay and probe of a datacenter: the instruments. A relay has the two capabilities that it needs, a probe none.
 
-use super::{AWAKE_DEVICE, ContainerSpec, Images, Labels, PlannedDatacenter, PlannedNode};
+use super::{ContainerSpec, Images, Labels, PlannedDatacenter, PlannedNode};
 use crate::address::{self, Layout};
 use crate::names::{Kind, datacenter_network, probe_container, relay_container, wan_network};
 use crate::topology::{Datacenter, Topology};
 use std::collections::BTreeMap;
-use wire::{ECHO_PORT, RelayConfig, RelayLinkConfig};
+use wire::{AWAKE_DEVICE, ECHO_PORT, RelayConfig, RelayLinkConfig};
 
 /// Most bytes that one link may hold: 64 MiB is 10 Gbit/s for 50 ms.
 const QUEUE_BYTES: u64 = 64 << 20;

@@ -25,8 +25,9 @@ pub use probe::{
     ToProbe, Transport, Written,
 };
 pub use relay::{
-    Captured, CapturedPacket, CutKind, Defect, Fate, FromRelay, LATENESS_BOUNDS_NS, LinkCounters, LinkStatus, Mirror,
-    PortCut, RelayAnswer, RelayConfig, RelayLinkConfig, RelayOrder, RelayStatus, StreamStatus, ToRelay,
+    AWAKE_DEVICE, Captured, CapturedPacket, CutKind, Defect, Fate, FromRelay, LATENESS_BOUNDS_NS, LinkCounters,
+    LinkStatus, Mirror, PortCut, RelayAnswer, RelayConfig, RelayLinkConfig, RelayOrder, RelayStatus, StreamStatus,
+    ToRelay,
 };
 pub use seen::{SocketsSeen, StreamRecord};
 

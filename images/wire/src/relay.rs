@@ -207,6 +207,9 @@ pub struct PortCut {
     pub ended_ns: Option<u64>,
 }
 
+/// Through this device of the host a relay asks the kernel to keep cores awake. Without it delays are less exact.
+pub const AWAKE_DEVICE: &str = "/dev/cpu_dma_latency";
+
 /// What a relay is told at its start, as JSON in its only argument.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -23,6 +23,17 @@ fn stale() -> Play {
     play.lost(None).last([1, 2, 3]).stale(9)
 }
 
+/// Block 6 with `--method stop`.
+fn both_ways() -> [Play; 4] {
+    let stop = |row, parting| Play::record(6, row, 'C').stopped(parting);
+    [
+        play(6, 'C'),
+        stale(),
+        stop(super::row::AWAY_STOPPED, Parting::AwayStopped),
+        stop(super::row::HOME_STOPPED, Parting::HomeStopped).promoted(None),
+    ]
+}
+
 #[test]
 fn the_records_layouts_hold() {
     let a = judged(4, [play(4, 'A')]);
@@ -154,14 +165,7 @@ fn nodes_that_do_not_agree_in_the_end_diverged() {
 
 #[test]
 fn a_stopped_half_is_not_judged_and_stands_beside_the_cut() {
-    let stop = |row, parting| Play::record(6, row, 'C').stopped(parting);
-    let plays = [
-        play(6, 'C'),
-        stale(),
-        stop(super::row::AWAY_STOPPED, Parting::AwayStopped),
-        stop(super::row::HOME_STOPPED, Parting::HomeStopped).promoted(None),
-    ];
-    let judged = judged(6, plays);
+    let judged = judged(6, both_ways());
     judged.assert_all_hold();
     let stops: Vec<&str> = judged
         .findings
@@ -199,14 +203,9 @@ fn a_stopped_half_is_not_judged_and_stands_beside_the_cut() {
 /// The whole report of one block, with both ways of parting the halves, as people see it.
 #[test]
 fn the_report_is_the_committed_one() {
-    let stop = |row, parting| Play::record(6, row, 'C').stopped(parting);
-    let plays = [
-        play(6, 'C'),
-        stale(),
-        stop(super::row::AWAY_STOPPED, Parting::AwayStopped),
-        stop(super::row::HOME_STOPPED, Parting::HomeStopped).promoted(None),
-    ];
-    let story = plays.into_iter().fold(Story::of(6), |story, play| play.tell(story));
+    let story = both_ways()
+        .into_iter()
+        .fold(Story::of(6), |story, play| play.tell(story));
     let findings = crate::findings::judge(&story.history());
     let golden = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/report");
     let read = |name: &str| std::fs::read_to_string(golden.join(name)).unwrap_or_default();

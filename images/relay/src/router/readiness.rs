@@ -13,9 +13,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::ptr::null_mut;
+use wire::AWAKE_DEVICE;
 
-/// The kernel's wish list for wake-ups (PM QoS).
-const DEVICE: &str = "/dev/cpu_dma_latency";
 /// How long the wish outlasts the last packet: a client that pauses for less meets a machine that is awake at every delay.
 const LINGER_NS: u64 = 25_000_000;
 /// No wish: longer than any wake-up.
@@ -34,7 +33,7 @@ pub struct Readiness {
 impl Readiness {
     /// Without a wish yet, on a kernel that may not grant one.
     pub fn open() -> Self {
-        let granted = OpenOptions::new().write(true).open(DEVICE).and_then(|device| {
+        let granted = OpenOptions::new().write(true).open(AWAKE_DEVICE).and_then(|device| {
             wish(&device, NO_WISH_US)?;
             Ok((device, timer()?))
         });
