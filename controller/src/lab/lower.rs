@@ -5,6 +5,7 @@
 
 use super::{Engines, Lab, LabError, find};
 use crate::docker::{EngineError, EngineHandle, Object, Sort};
+use crate::names::{Kind, LABEL_DATACENTER, LABEL_KIND, LABEL_LAB};
 use futures_util::StreamExt;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -126,7 +127,7 @@ async fn sweep_engine(
         let wanted = listed.len();
         let (containers, others): (Vec<_>, Vec<_>) =
             listed.into_iter().partition(|object| object.sort == Sort::Container);
-        left = remove_all(engine, containers).await;
+        left = remove_containers(engine, containers).await;
         left.extend(remove_all(engine, others).await);
         removed += wanted - left.len();
     }
@@ -144,15 +145,55 @@ async fn answered<T>(object: &str, call: impl Future<Output = Result<T, EngineEr
     }
 }
 
-async fn remove_all(engine: &EngineHandle, objects: Vec<Object>) -> Vec<Left> {
-    let removals = objects.into_iter().map(|object| async move {
-        let error = answered(&object.name, engine.remove(&object)).await.err()?;
-        Some(Left {
-            sort: object.sort,
-            name: object.name,
-            cause: error.to_string(),
-        })
+/// Removes containers, those that share a network one after another: engines (20.10 was seen to) can lose count of the endpoints
+/// of a network from which several containers go at the same moment, and then keep that network until they are restarted.
+/// Datacenters have networks of their own; relays stand in a further one, and go last.
+async fn remove_containers(engine: &EngineHandle, containers: Vec<Object>) -> Vec<Left> {
+    let label = |object: &Object, name: &str| object.labels.get(name).cloned().unwrap_or_default();
+    let (relays, others): (Vec<_>, Vec<_>) = containers
+        .into_iter()
+        .partition(|object| label(object, LABEL_KIND) == Kind::Relay.as_str());
+    let mut left = remove_in_lanes(engine, others, |object| {
+        (label(object, LABEL_LAB), label(object, LABEL_DATACENTER))
+    })
+    .await;
+    left.extend(remove_in_lanes(engine, relays, |object| label(object, LABEL_LAB)).await);
+    left
+}
+
+/// Removes objects of one lane one after another, and lanes at once.
+async fn remove_in_lanes<L: Ord>(
+    engine: &EngineHandle,
+    objects: Vec<Object>,
+    lane_of: impl Fn(&Object) -> L,
+) -> Vec<Left> {
+    let mut lanes: BTreeMap<L, Vec<Object>> = BTreeMap::new();
+    for object in objects {
+        lanes.entry(lane_of(&object)).or_default().push(object);
+    }
+    let lanes = lanes.into_values().map(|lane| async move {
+        let mut left = Vec::new();
+        for object in lane {
+            left.extend(remove(engine, object).await);
+        }
+        left
     });
+    let left = futures_util::stream::iter(lanes).buffer_unordered(AT_ONCE);
+    left.collect::<Vec<_>>().await.concat()
+}
+
+async fn remove_all(engine: &EngineHandle, objects: Vec<Object>) -> Vec<Left> {
+    let removals = objects.into_iter().map(|object| remove(engine, object));
     let outcomes = futures_util::stream::iter(removals).buffer_unordered(AT_ONCE);
     outcomes.filter_map(std::future::ready).collect().await
+}
+
+/// Removes an object; what is left of it, if it could not.
+async fn remove(engine: &EngineHandle, object: Object) -> Option<Left> {
+    let error = answered(&object.name, engine.remove(&object)).await.err()?;
+    Some(Left {
+        sort: object.sort,
+        name: object.name,
+        cause: error.to_string(),
+    })
 }
