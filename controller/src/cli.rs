@@ -13,7 +13,7 @@ pub use link::{
     CaptureArgs, CutArgs, FreezeArgs, Kind, Legs, LinkArg, LinkVerb, Mode, ModeArgs, Order, PlayArgs, SabotageArgs,
     SetArgs,
 };
-pub use matrix::{CompareArgs, MatrixArgs};
+pub use matrix::{CompareArgs, MatrixArgs, ReproduceArgs};
 pub use report::{GithubArgs, Printed, ReportArgs};
 
 use crate::block::{Cutting, Method};
@@ -119,6 +119,8 @@ pub enum Verb {
     Matrix(MatrixArgs),
     /// Compare two runs, or two matrices: claims, numbers, environments
     Compare(CompareArgs),
+    /// Run a stored run again: same topology, releases, seed and blocks; then compare
+    Reproduce(ReproduceArgs),
     /// List and explain the blocks
     Blocks(Blocks),
     /// List the nodes of a lab: datacenter, role, address, health

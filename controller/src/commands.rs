@@ -16,6 +16,7 @@ pub mod plan;
 pub mod prepare;
 pub mod ps;
 mod report;
+mod reproduce;
 mod run;
 mod schema;
 pub mod screen;
@@ -58,6 +59,7 @@ pub async fn run(cli: Cli) -> Result<ExitCode, CommandError> {
         Verb::Plan(args) => plan::run(&cli.global, &args).await,
         Verb::Ps(ps) => ps::run(&cli.global, ps).await,
         Verb::Report(report) => report::run(&cli.global, &report),
+        Verb::Reproduce(args) => reproduce::run(&cli.global, args).await,
         Verb::Run(args) => run::run(&cli.global, args).await,
         Verb::Schema => schema::run(),
         Verb::Up(up) => up::run(&cli.global, up).await,

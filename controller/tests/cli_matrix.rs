@@ -281,3 +281,15 @@ fn a_matrix_is_compared_release_by_release_and_only_blocks_of_both_count() {
     assert_eq!(code, Some(2), "a block that only one has is no claim of both: {stderr}");
     assert!(stderr.contains("no release and block that both measured"), "{stderr}");
 }
+
+#[test]
+fn what_cannot_be_reproduced_is_told_before_the_engine_is_asked() {
+    let matrix = directory(&[]);
+    let matrix = matrix.path().to_str().expect("a path is UTF-8");
+    for (run, told) in [(matrix, "it is a matrix"), ("tests/no-such-run", "no such directory")] {
+        let output = testbed(&["reproduce", run]);
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(told) && stderr.contains("hint: "), "{stderr}");
+    }
+}

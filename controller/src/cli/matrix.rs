@@ -1,4 +1,4 @@
-//! The words of `matrix` and `compare`: clap types only.
+//! The words of `matrix`, `compare` and `reproduce`: clap types only.
 
 use super::Keep;
 use clap::Args;
@@ -62,4 +62,18 @@ pub struct CompareArgs {
     /// Run or matrix directory, compared with it
     #[arg(value_name = "RUN")]
     pub second: PathBuf,
+}
+
+/// `reproduce`.
+#[derive(Debug, Args)]
+pub struct ReproduceArgs {
+    /// Run directory; a cell of a matrix is one
+    #[arg(value_name = "RUN")]
+    pub run: PathBuf,
+    /// Directory of the new run; without it testbed-runs/<time>-<name>
+    #[arg(long, env = "TESTBED_OUT", value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Leave the lab up afterwards
+    #[arg(long, env = "TESTBED_KEEP", value_enum, default_value_t = Keep::Never)]
+    pub keep: Keep,
 }

@@ -35,7 +35,12 @@ pub struct CompareDocument {
 
 /// Compares two directories.
 pub(super) fn run(global: &Global, args: &CompareArgs) -> Result<ExitCode, CommandError> {
-    let shown = compare([&args.first, &args.second])?;
+    show(global, [&args.first, &args.second])
+}
+
+/// Prints the comparison of two directories.
+pub(super) fn show(global: &Global, directories: [&Path; 2]) -> Result<ExitCode, CommandError> {
+    let shown = compare(directories)?;
     let text = match global.format {
         Format::Json => document("compare", &shown),
         Format::Text => rendered(&shown, global),

@@ -25,7 +25,7 @@ use crate::stop::{Signal, Stop};
 use crate::store::{host, utc_now};
 use chronicle::{Chronicle, Judged};
 use ground::{Labs, Place};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What is to be run: checked before an engine is asked.
 pub(super) struct Task {
@@ -119,6 +119,11 @@ impl Task {
 }
 
 impl Ran {
+    /// Where it is stored.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Whether everything was measured, whatever came out.
     pub(super) fn completed(self) -> Result<(), CommandError> {
         match (self.failed, self.judged.findings.error) {
