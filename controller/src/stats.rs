@@ -6,7 +6,7 @@
 
 mod moves;
 
-pub use moves::{around_zero, false_discovery, rank_sum, rounds_ratio_interval};
+pub use moves::{false_discovery, rank_sum, rounds_ratio_interval};
 
 /// Resamples of a bootstrap.
 pub const RESAMPLES: usize = 2000;

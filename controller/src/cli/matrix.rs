@@ -24,7 +24,8 @@ pub struct MatrixArgs {
     /// How often each block is measured on each release [default: 1]
     ///
     /// Labs of one release differ from each other. With one repeat nothing is known of that, and no number is said to have
-    /// moved beyond noise; with three a large move is, with six or more a small one.
+    /// moved beyond noise; with two to four a move is seen as times that lie apart in all rounds; from about seven on chance can
+    /// be ruled out for a single number.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub repeat: Option<u32>,
     /// Seed of everything random: order of the cells, bootstrap [default: 1]

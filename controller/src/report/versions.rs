@@ -147,21 +147,20 @@ impl Page {
             .numbers
             .iter()
             .flat_map(|number| number.moves.iter().map(move |moved| (number, moved)))
-            .filter(|(_, moved)| matches!(moved.moved, Moved::BeyondNoise | Moved::SamplesDiffer))
+            .filter(|(_, moved)| !matches!(moved.moved, Moved::WithinNoise | Moved::Untested))
             .collect();
+        let count = |kind: Moved| moved.iter().filter(|(_, moved)| moved.moved == kind).count();
         let said = match test.rounds {
-            1 => "have samples that differ".to_owned(),
+            1 => format!("{} have samples that differ", count(Moved::SamplesDiffer)),
             _ => format!(
-                "moved beyond noise, at most {:.0} % of them falsely",
-                test.false_share * 100.0
+                "{} moved beyond noise (at most {:.0} % of such falsely), {} more lie apart in all rounds, which are too few to \
+                 rule out chance",
+                count(Moved::BeyondNoise),
+                test.false_share * 100.0,
+                count(Moved::Apart)
             ),
         };
-        let text = format!(
-            "{} of {} comparisons {said}; {}.",
-            moved.len(),
-            test.comparisons,
-            test.method
-        );
+        let text = format!("Of {} comparisons {said}; {}.", test.comparisons, test.method);
         self.painted("2", &text, "  ", "  ");
         let hosts = moved.iter().filter(|(number, _)| number.control).count();
         if hosts > 0 {
@@ -179,7 +178,11 @@ impl Page {
                 ms(number.first_ns),
                 ms(moved.here_ns),
                 format!("{:.3} [{:.3}, {:.3}]", moved.ratio, moved.low, moved.high),
-                moved.corrected.map_or_else(|| "-".to_owned(), p),
+                format!(
+                    "{}{}",
+                    moved.corrected.map_or_else(|| "-".to_owned(), p),
+                    if moved.moved == Moved::Apart { " apart" } else { "" }
+                ),
             ]
         });
         let header = ["time, ms", "release", &first.name, "there", "ratio", "p"].map(str::to_owned);

@@ -1,15 +1,15 @@
 //! Times that moved between releases. The first release is compared with each other one, operation by operation.
 //!
 //! The samples of a cell share its lab, so they are not independent of each other: two labs of the same release differ by
-//! more than their samples' spread says. Over several repeats a round is therefore one number, the logarithm of the ratio of
-//! the two medians, and rounds are tested against zero. With one repeat nothing is known of labs: that samples differ is told,
-//! and never called a move beyond noise.
+//! more than their samples' spread says. Over several repeats a cell is therefore one number, its median, and these are
+//! ranked. With one repeat nothing is known of labs, and with few not enough: that samples differ, or that all cells lie
+//! apart, is told, and not called a move beyond noise.
 
 use super::{Measured, of};
 use crate::findings::row::{RTT, Rows};
 use crate::findings::visibility_lag;
 use crate::history::BlockNumber;
-use crate::stats::{self, around_zero, false_discovery, rank_sum, rounds_ratio_interval};
+use crate::stats::{self, false_discovery, rank_sum, rounds_ratio_interval};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -75,8 +75,10 @@ pub struct Move {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Moved {
-    /// By more than rounds of the same release differ.
+    /// By more than labs of the same release differ.
     BeyondNoise,
+    /// All cells of one release lie above all of the other, but they are too few to rule out chance.
+    Apart,
     /// Not by more than that.
     WithinNoise,
     /// The samples of one lab each differ; labs of the same release may too.
@@ -162,13 +164,11 @@ fn compare(sampled: &BTreeMap<(String, u32), Vec<f64>>, first: &str, other: &str
         })
         .collect();
     let interval = rounds_ratio_interval(&rounds, seed)?;
+    let medians = |(first, other): &(&[f64], &[f64])| Some((stats::median(first)?, stats::median(other)?));
+    let (of_first, of_other): (Vec<f64>, Vec<f64>) = rounds.iter().filter_map(medians).unzip();
     let p = match rounds.as_slice() {
         [(first, other)] => rank_sum(first, other),
-        _ => {
-            let log = |(first, other): &(&[f64], &[f64])| Some((stats::median(other)? / stats::median(first)?).ln());
-            let logs: Vec<f64> = rounds.iter().filter_map(log).collect();
-            around_zero(&logs)
-        }
+        _ => rank_sum(&of_first, &of_other),
     };
     Some(Move {
         release: other.to_owned(),
@@ -179,8 +179,18 @@ fn compare(sampled: &BTreeMap<(String, u32), Vec<f64>>, first: &str, other: &str
         high: interval.high,
         p,
         corrected: None,
-        moved: Moved::Untested,
+        moved: match p {
+            None => Moved::Untested,
+            Some(_) if rounds.len() > 1 && apart(&of_first, &of_other) => Moved::Apart,
+            Some(_) => Moved::WithinNoise,
+        },
     })
+}
+
+/// Whether all of one lie above all of the other.
+fn apart(one: &[f64], other: &[f64]) -> bool {
+    let below = |low: &[f64], high: &[f64]| low.iter().all(|low| high.iter().all(|high| low < high));
+    below(one, other) || below(other, one)
 }
 
 /// Median over the medians of a release's cells.
@@ -200,11 +210,12 @@ fn decide(numbers: &mut [Number]) -> Test {
     let p: Vec<f64> = tested.iter().filter_map(|moved| moved.p).collect();
     for (moved, corrected) in tested.iter_mut().zip(false_discovery(&p)) {
         moved.corrected = Some(corrected);
-        moved.moved = match (corrected <= FALSE_SHARE, moved.rounds) {
-            (false, _) => Moved::WithinNoise,
-            (true, 1) => Moved::SamplesDiffer,
-            (true, _) => Moved::BeyondNoise,
-        };
+        if corrected <= FALSE_SHARE {
+            moved.moved = match moved.rounds {
+                1 => Moved::SamplesDiffer,
+                _ => Moved::BeyondNoise,
+            };
+        }
     }
     let rounds = numbers
         .iter()
@@ -218,8 +229,8 @@ fn decide(numbers: &mut [Number]) -> Test {
              too, and one repeat cannot tell"
         }
         _ => {
-            "each round is one number, the ratio of the two medians; Student's t on the logarithms, corrected after Benjamini and Hochberg; \
-             intervals by bootstrap of rounds and samples"
+            "each cell is one number, its median: Mann and Whitney's rank test, corrected after Benjamini and Hochberg; intervals by \
+             bootstrap of rounds and samples"
         }
     };
     Test {

@@ -216,13 +216,23 @@ fn rounds(n: u32, slower: f64) -> Vec<Measured> {
 fn labs_that_differ_are_no_move_and_a_planted_one_is() {
     let same = compared(&rounds(4, 0.0));
     assert_eq!(number(&same, WAIT).moves[0].moved, Moved::WithinNoise);
-    let slower = compared(&rounds(4, 5.0));
+    let slower = compared(&rounds(7, 5.0));
     let moved = &number(&slower, WAIT).moves[0];
-    assert_eq!((moved.moved, moved.rounds), (Moved::BeyondNoise, 4));
+    assert_eq!((moved.moved, moved.rounds), (Moved::BeyondNoise, 7));
     assert!(moved.low > 1.1 && moved.ratio < 1.15, "{moved:?}");
     let trip = number(&slower, "rtt of \"link, 20ms\"");
     assert!(trip.control && trip.moves[0].moved == Moved::WithinNoise, "{trip:?}");
-    assert_eq!(slower.test.rounds, 4);
+    assert_eq!(slower.test.rounds, 7);
+}
+
+#[test]
+fn with_few_rounds_a_planted_move_lies_apart_and_is_not_called_more() {
+    let versions = compared(&rounds(2, 5.0));
+    assert_eq!(number(&versions, WAIT).moves[0].moved, Moved::Apart);
+    assert_eq!(
+        number(&versions, "set of \"far only, 20ms\"").moves[0].moved,
+        Moved::WithinNoise
+    );
 }
 
 #[test]
