@@ -136,6 +136,7 @@ fn what_makes_no_matrix_is_exit_code_2_with_a_hint() {
         (&["--release", "redis-8.0,redis-8.0"][..], "one column"),
         (&["--release", "redis-0.1"], "none of that name"),
         (&["--only", "99"], "find block 99"),
+        (&["--only", "15"], "block 15 compares releases"),
         (&["--only", "1", "--release", "postgres-17"], "uses a database"),
         (&["--resume", "tests/no-such-matrix"], "no such directory"),
         (&["--judge", "tests/golden/run"], "no matrix.json"),

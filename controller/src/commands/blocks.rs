@@ -5,6 +5,7 @@ use crate::block::Block;
 use crate::cli::{Blocks, Format, Global};
 use crate::document::document;
 use crate::error::{CommandError, ExitCode};
+use crate::findings::versions;
 use crate::history::BlockNumber;
 use crate::report::{WIDTH, wrap};
 use schemars::JsonSchema;
@@ -76,7 +77,11 @@ pub(super) fn chosen(numbers: &[BlockNumber]) -> Result<Vec<Block>, CommandError
         let Some(block) = Block::numbered(number) else {
             let known: Vec<String> = Block::ALL.iter().map(|block| block.number().to_string()).collect();
             let text = format!("find block {number}: there are {}", known.join(", "));
-            return Err(CommandError::new(ExitCode::Usage, text).hint("`testbed blocks` explains them"));
+            let hint = match number {
+                versions::BLOCK => "block 15 compares releases: `testbed matrix` measures it",
+                _ => "`testbed blocks` explains them",
+            };
+            return Err(CommandError::new(ExitCode::Usage, text).hint(hint));
         };
         blocks.push(block);
     }

@@ -162,7 +162,10 @@ impl Page {
         };
         let text = format!("Of {} comparisons {said}; {}.", test.comparisons, test.method);
         self.painted("2", &text, "  ", "  ");
-        let hosts = moved.iter().filter(|(number, _)| number.control).count();
+        let hosts = moved
+            .iter()
+            .filter(|(number, moved)| number.control && moved.moved != Moved::Apart)
+            .count();
         if hosts > 0 {
             let text = format!(
                 "{hosts} of them are round trips of the link itself, in which no server takes part: the host moved too."
@@ -185,7 +188,7 @@ impl Page {
                 ),
             ]
         });
-        let header = ["time, ms", "release", &first.name, "there", "ratio", "p"].map(str::to_owned);
+        let header = ["time, ms", "release", &first.name, "there", "ratio", "corrected p"].map(str::to_owned);
         let rows: Vec<Vec<String>> = rows.collect();
         if !rows.is_empty() {
             self.grid(&header, rows);
