@@ -219,7 +219,8 @@ pub struct Run {
     #[arg(long, env = "TESTBED_KEEP", value_enum, default_value_t = Keep::Never)]
     pub keep: Keep,
     /// How blocks 4, 5 and 6 part the halves of a cluster; `stop` does it both ways
-    #[arg(long, env = "TESTBED_METHOD", value_enum, default_value_t = Method::Cut)]
+    // Of no environment variable: the manifest has the command line, from which a run is reproduced.
+    #[arg(long, value_enum, default_value_t = Method::Cut)]
     pub method: Method,
     /// Cut by a freeze instead, which is no cut: a negative control of the instrument
     #[arg(long, hide = true, value_enum, default_value_t = Cutting::Drop)]

@@ -2,6 +2,9 @@
 //!
 //! The engine is one that does not exist. What a wrong topology prints is tested in `golden`.
 
+#[path = "shared/program.rs"]
+mod program;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -13,12 +16,7 @@ fn root() -> PathBuf {
 }
 
 fn command(words: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_testbed"));
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("TESTBED_") {
-            command.env_remove(name);
-        }
-    }
+    let mut command = program::testbed();
     command
         .args(words)
         .current_dir(root())

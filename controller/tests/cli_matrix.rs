@@ -1,8 +1,11 @@
 //! `matrix` and `compare` as a user calls them, without an engine: the plan of a matrix, what it refuses, block 15 over a directory
 //! made from the committed made-up run, and that run compared with changed copies of itself. A difference to the committed table prints the command that accepts it.
 
+#[path = "shared/program.rs"]
+mod program;
+
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
 const RELEASES: &str = "redis-7.0.15,valkey-9.1";
 
@@ -11,12 +14,7 @@ fn golden(name: &str) -> PathBuf {
 }
 
 fn testbed(words: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_testbed"));
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("TESTBED_") {
-            command.env_remove(name);
-        }
-    }
+    let mut command = program::testbed();
     command
         .args(words)
         .env("DOCKER_HOST", "unix:///nonexistent/docker.sock")

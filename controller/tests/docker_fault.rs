@@ -5,6 +5,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "shared/program.rs"]
+mod program;
+
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -28,12 +31,7 @@ impl Lab {
     }
 
     fn testbed(words: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_testbed"));
-        for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with("TESTBED_") {
-                command.env_remove(name);
-            }
-        }
+        let mut command = program::testbed();
         command
             .args(words)
             .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."));

@@ -5,6 +5,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "shared/program.rs"]
+mod program;
+
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -35,12 +38,7 @@ impl Lab {
     }
 
     fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_testbed"));
-        for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with("TESTBED_") {
-                command.env_remove(name);
-            }
-        }
+        let mut command = program::testbed();
         // Behind the verb, since `exec` takes everything to its end.
         let (verb, rest) = words.split_first().unwrap();
         command.arg(verb).args(["-p", &self.0]).args(rest).current_dir(root());

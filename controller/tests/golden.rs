@@ -3,8 +3,11 @@
 //!
 //! The engine is one that does not exist, so a verb that asks it fails. A difference prints the command that accepts it.
 
+#[path = "shared/program.rs"]
+mod program;
+
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
 const ACCEPT: &str = "TESTBED_ACCEPT=1 cargo test -p testbed --test golden";
 
@@ -75,12 +78,7 @@ fn stem(path: &Path) -> String {
 
 /// Runs `testbed` in a folder, without an engine and without the caller's settings.
 fn testbed(folder: &Path, words: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_testbed"));
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("TESTBED_") {
-            command.env_remove(name);
-        }
-    }
+    let mut command = program::testbed();
     command
         .args(words)
         .current_dir(folder)
