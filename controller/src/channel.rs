@@ -139,7 +139,9 @@ impl Channel {
         Ok(Self::over(engine, container, attached))
     }
 
-    fn over(engine: EngineHandle, container: &str, streams: Attached) -> Self {
+    /// The same over streams that are attached already.
+    #[must_use]
+    pub fn over(engine: EngineHandle, container: &str, streams: Attached) -> Self {
         let Attached { stdin, stdout } = streams;
         let ears = Arc::new(Mutex::new(Ears::default()));
         let (orders, queued) = mpsc::channel(QUEUED_ORDERS);
