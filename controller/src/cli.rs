@@ -94,7 +94,7 @@ pub struct LabArg {
 /// Which servers nodes run that do not pin their own.
 #[derive(Debug, Clone, Args)]
 pub struct ReleaseArg {
-    /// A release of images/releases.yaml, or an engine with any image: redis-7.0.15, valkey-9.1, redis=IMAGE (repeatable)
+    /// A release of images/releases.yaml, or an engine with any image or with a build of yours in a folder: redis-7.0.15, valkey-9.1, redis=IMAGE, redis=./DIR (repeatable)
     #[arg(
         long = "release",
         env = "TESTBED_RELEASE",

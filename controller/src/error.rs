@@ -4,7 +4,7 @@ pub use crate::exit::ExitCode;
 
 use crate::capture::CaptureError;
 use crate::docker::EngineError;
-use crate::image::ImageError;
+use crate::image::{FolderError, ImageError};
 use crate::instrument::InstrumentError;
 use crate::lab::{FaultError, LabError};
 use crate::plan::PlanError;
@@ -140,14 +140,20 @@ impl From<ReleaseError> for CommandError {
 impl From<ImageError> for CommandError {
     fn from(error: ImageError) -> Self {
         Self {
-            code: if error.is_host() {
-                ExitCode::Host
-            } else {
-                ExitCode::Incomplete
+            code: match error {
+                ImageError::Folder(_) => ExitCode::Usage,
+                _ if error.is_host() => ExitCode::Host,
+                _ => ExitCode::Incomplete,
             },
             text: error.to_string(),
             hint: error.hint(),
         }
+    }
+}
+
+impl From<FolderError> for CommandError {
+    fn from(error: FolderError) -> Self {
+        ImageError::from(error).into()
     }
 }
 

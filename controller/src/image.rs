@@ -10,6 +10,7 @@ mod archive;
 mod build;
 mod contents;
 mod elf;
+mod folder;
 mod packages;
 mod sources;
 mod supply;
@@ -23,6 +24,7 @@ use std::path::PathBuf;
 
 pub use apt::AptError;
 pub use build::{BuildError, abandon};
+pub use folder::{FolderError, settle};
 pub use supply::Supply;
 pub use tree::TreeError;
 
@@ -47,6 +49,8 @@ pub enum Source {
     Packages,
     /// An image of the user's.
     User,
+    /// From a folder with a server that the user built.
+    Folder,
 }
 
 /// An image that the engine has.
@@ -122,6 +126,9 @@ pub enum ImageError {
         /// Why.
         source: Box<BuildError>,
     },
+    /// The folder is no build.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
     /// There is no such way to it.
     #[error("{way} {release}: {why}")]
     NoWay {
@@ -152,6 +159,7 @@ impl ImageError {
                 BuildError::Apt(error) => error.hint(),
                 _ => None,
             },
+            Self::Folder(error) => Some(error.hint()),
             Self::NoWay { .. } => Some("`testbed images list` shows the ways".to_owned()),
         }
     }
@@ -166,6 +174,7 @@ impl ImageError {
                 BuildError::Apt(AptError::NoProgram { .. } | AptError::NoArchive) | BuildError::Architecture(_)
             ),
             Self::Pull { .. } | Self::NoWay { .. } => true,
+            Self::Folder(_) => false,
         }
     }
 }

@@ -1,15 +1,24 @@
 //! Log lines: on stderr as much as was asked for, and in the run's `run.log` all of ours. Results never come here.
 //!
-//! The file is known only once a run has its directory: until then its lines go nowhere.
+//! The file is known only once a run has its directory: until then its lines go nowhere. Runs beside each other in one
+//! process keep their logs [`apart`]; what a task that they spawned says then goes to neither.
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use tracing_subscriber::filter::EnvFilter;
 use tracing_subscriber::fmt::{self, MakeWriter, format};
 use tracing_subscriber::prelude::*;
 
-static RUN_LOG: Mutex<Option<File>> = Mutex::new(None);
+/// Where the lines of a run go, once that is known.
+type Place = Arc<Mutex<Option<File>>>;
+
+/// Where they go for whoever has no place of their own.
+static RUN_LOG: LazyLock<Place> = LazyLock::new(Place::default);
+
+tokio::task_local! {
+    static OWN_LOG: Place;
+}
 
 /// What the run's log keeps: ours in detail, others' as far as they matter.
 const KEPT: &str = "info,testbed=debug";
@@ -44,11 +53,16 @@ pub fn start(verbosity: u8, colour: bool) {
 
 /// From now on lines go to this file too.
 pub fn keep_in(file: File) {
-    *lock() = Some(file);
+    *place().lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
 }
 
-fn lock() -> MutexGuard<'static, Option<File>> {
-    RUN_LOG.lock().unwrap_or_else(PoisonError::into_inner)
+/// What this future says goes to the file that it names itself, and to no other's.
+pub async fn apart<F: Future>(future: F) -> F::Output {
+    OWN_LOG.scope(Place::default(), future).await
+}
+
+fn place() -> Place {
+    OWN_LOG.try_with(Arc::clone).unwrap_or_else(|_| Arc::clone(&RUN_LOG))
 }
 
 /// Writes to the run's log, if there is one.
@@ -63,7 +77,7 @@ impl<'a> MakeWriter<'a> for RunLog {
 
 impl Write for RunLog {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        match lock().as_mut() {
+        match place().lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
             Some(file) => file.write(line),
             None => Ok(line.len()),
         }
@@ -71,5 +85,30 @@ impl Write for RunLog {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn runs_beside_each_other_write_into_their_own_files() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let run = |name: &'static str| {
+            let file = File::create(path(name)).unwrap();
+            apart(async move {
+                keep_in(file);
+                for _ in 0..3 {
+                    tokio::task::yield_now().await;
+                    RunLog.write_all(name.as_bytes()).unwrap();
+                }
+            })
+        };
+        tokio::join!(run("a"), run("b"));
+        for (name, kept) in [("a", "aaa"), ("b", "bbb")] {
+            assert_eq!(std::fs::read_to_string(path(name)).unwrap(), kept);
+        }
     }
 }

@@ -4,10 +4,15 @@
 //! The order is interleaved: within a round (a repeat) each topology is measured on every release before the next one
 //! comes, the releases shuffled anew each time by the seed. So a slow minute of the host meets all releases alike, and
 //! none is always the first.
+//!
+//! Cells may go on at once where none of their blocks minds it; a cell that does is alone on the host. See
+//! `docs/why-cells-are-measured-alone.md`.
 
 pub mod estimate;
 
+use crate::findings::card;
 use crate::history::BlockNumber;
+use crate::release;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -24,12 +29,20 @@ pub struct Matrix {
     pub seed: u64,
     /// How often each topology is measured on each release.
     pub repeats: u32,
+    /// Most cells at once, as of the last time that it was gone on with; those that mind company are alone all the same.
+    #[serde(default = "one_by_one")]
+    pub jobs: u32,
     /// Blocks, ascending.
     pub blocks: Vec<BlockNumber>,
     /// Releases as they were named; the first is the one that others are compared with.
     pub releases: Vec<String>,
     /// In the order in which they are measured.
     pub cells: Vec<Cell>,
+}
+
+/// As it was before cells could go on at once.
+fn one_by_one() -> u32 {
+    1
 }
 
 /// One topology on one release, once: a run like any other.
@@ -126,7 +139,7 @@ pub fn cells(columns: &[Column], repeats: u32, seed: u64) -> Vec<Cell> {
             random.shuffle(&mut here);
             for (column, group) in here {
                 cells.push(Cell {
-                    directory: directory(cells.len() + 1, &column.release, topology, repeat),
+                    directory: directory(cells.len() + 1, release::shown(&column.release), topology, repeat),
                     release: column.release.clone(),
                     topology: group.topology.clone(),
                     blocks: group.blocks.clone(),
@@ -186,6 +199,18 @@ impl Matrix {
         plan(self) == plan(other)
     }
 
+    /// The cell that can be begun now, beside those that are under way; none if there is none, or it has to wait. The order
+    /// is kept: a cell that minds company is not overtaken.
+    #[must_use]
+    pub fn next(&self) -> Option<usize> {
+        let next = self.cells.iter().position(|cell| cell.state == State::Planned)?;
+        let under_way = self.cells.iter().filter(|cell| cell.state == State::Running);
+        let mut company = under_way.chain([&self.cells[next]]);
+        let jobs = usize::try_from(self.jobs).unwrap_or(usize::MAX);
+        let count = company.clone().count();
+        (count == 1 || count <= jobs && company.all(Cell::bears_company)).then_some(next)
+    }
+
     /// How many cells are in a state.
     #[must_use]
     pub fn count(&self, state: State) -> usize {
@@ -194,13 +219,20 @@ impl Matrix {
 }
 
 impl Cell {
+    /// Whether other cells may go on beside it.
+    #[must_use]
+    pub fn bears_company(&self) -> bool {
+        let bears = |block: &BlockNumber| card::of(*block).is_some_and(card::Card::bears_company);
+        self.blocks.iter().all(bears)
+    }
+
     /// For people: `redis-7.0.15, two-dc (blocks 1,3), repeat 2`.
     #[must_use]
     pub fn shown(&self) -> String {
         let blocks: Vec<String> = self.blocks.iter().map(ToString::to_string).collect();
         format!(
             "{}, {} (blocks {}), repeat {}",
-            self.release,
+            release::shown(&self.release),
             self.topology,
             blocks.join(","),
             self.repeat
@@ -232,6 +264,7 @@ mod tests {
             ended_utc: None,
             seed,
             repeats,
+            jobs: 2,
             blocks: vec![1, 3, 4],
             releases: releases.iter().map(|&release| release.to_owned()).collect(),
             cells: cells(&columns(releases), repeats, seed),
@@ -277,6 +310,43 @@ mod tests {
         let names: BTreeSet<&str> = cells.iter().map(|cell| cell.directory.as_str()).collect();
         assert_eq!(names.len(), cells.len());
         assert!(names.iter().all(|name| !name.contains('/')), "{names:?}");
+    }
+
+    #[test]
+    fn a_cell_that_minds_company_is_alone_and_not_overtaken() {
+        let mut matrix = matrix(&["a", "b"], 2, 1);
+        let topologies: Vec<&str> = matrix.cells.iter().map(|cell| cell.topology.as_str()).collect();
+        assert_eq!(topologies[..4], ["two-dc", "two-dc", "cluster-a", "cluster-a"]);
+        let mut begun = Vec::new();
+        // Whoever was begun first ends first.
+        for _ in 0..matrix.cells.len() {
+            while let Some(next) = matrix.next() {
+                matrix.cells[next].state = State::Running;
+                let beside = matrix.count(State::Running);
+                begun.push((next, beside));
+            }
+            let first = matrix.cells.iter().position(|cell| cell.state == State::Running);
+            matrix.cells[first.unwrap()].state = State::Complete;
+        }
+        let alone = |first: usize| [(first, 1), (first + 1, 1), (first + 2, 1), (first + 3, 2)];
+        assert_eq!(begun, [alone(0), alone(4)].concat());
+        assert_eq!(matrix.count(State::Complete), matrix.cells.len());
+    }
+
+    #[test]
+    fn no_more_are_at_once_than_was_asked_for() {
+        let mut matrix = matrix(&["a", "b", "c"], 1, 1);
+        for cell in &mut matrix.cells[..3] {
+            cell.state = State::Complete;
+        }
+        for (jobs, most) in [(1, 1), (2, 2), (9, 3)] {
+            let mut matrix = matrix.clone();
+            matrix.jobs = jobs;
+            while let Some(next) = matrix.next() {
+                matrix.cells[next].state = State::Running;
+            }
+            assert_eq!(matrix.count(State::Running), most, "{jobs}");
+        }
     }
 
     #[test]

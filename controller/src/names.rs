@@ -274,6 +274,32 @@ pub fn release_image(engine: &str, tag: &str) -> String {
     format!("testbed/{engine}:{tag}")
 }
 
+/// Image reference of a server that the user built, by the digest of what the image holds. Whether its servers start with
+/// settings of the image's own is part of the name, so that the image alone is enough to run it again.
+#[must_use]
+pub fn build_image(engine: &str, digest: &str, has_settings: bool) -> String {
+    let settings = if has_settings { BUILD_WITH_SETTINGS } else { "" };
+    format!(
+        "testbed/{engine}:build-{}{settings}",
+        digest.get(..12).unwrap_or(digest)
+    )
+}
+
+/// Whether an image is a server that the user built.
+#[must_use]
+pub fn is_build(image: &str) -> bool {
+    image.starts_with("testbed/") && image.contains(":build-")
+}
+
+/// Whether servers of this image start with settings of its own.
+#[must_use]
+pub fn has_settings(image: &str) -> bool {
+    is_build(image) && image.ends_with(BUILD_WITH_SETTINGS)
+}
+
+/// End of the name of an image with settings of its own.
+const BUILD_WITH_SETTINGS: &str = "-settings";
+
 /// Image reference of a program of ours, by the digest of its file.
 #[must_use]
 pub fn program_image(program: &str, digest: &str) -> String {

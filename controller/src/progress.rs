@@ -9,6 +9,8 @@ use std::time::Instant;
 pub struct Progress {
     begun: Instant,
     quiet: bool,
+    /// Of which of several things that go on at once.
+    of: String,
 }
 
 impl Progress {
@@ -18,6 +20,16 @@ impl Progress {
         Self {
             begun: Instant::now(),
             quiet,
+            of: String::new(),
+        }
+    }
+
+    /// The same clock for one of several things that go on at once; its name precedes each of its steps.
+    #[must_use]
+    pub fn of(&self, name: impl std::fmt::Display) -> Self {
+        Self {
+            of: format!("{name}: "),
+            ..self.clone()
         }
     }
 
@@ -30,7 +42,11 @@ impl Progress {
     /// Tells one step.
     pub fn step(&self, text: impl std::fmt::Display) {
         if !self.quiet {
-            say(format_args!("[{:6.2} s] {text}", self.begun.elapsed().as_secs_f64()));
+            say(format_args!(
+                "[{:6.2} s] {}{text}",
+                self.begun.elapsed().as_secs_f64(),
+                self.of
+            ));
         }
     }
 

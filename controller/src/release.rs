@@ -9,13 +9,19 @@ use crate::topology::EngineKind;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 
+mod own;
 mod version;
 
+pub use own::{folder_of, shown};
 pub use version::{Reported, VersionMismatch, VersionPattern, reported, upstream_of_debian};
 
 /// The catalogue that this program was built with.
 const CATALOGUE: &str = include_str!("../../images/releases.yaml");
+
+/// Where the image of a build has the settings that its servers start with.
+pub const SETTINGS: &str = "/etc/testbed/server.conf";
 
 /// All known releases.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +34,8 @@ pub struct Catalogue {
 /// One server build.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Release {
-    /// Name as `--release` takes it: `redis-7.0.15`, or `redis=IMAGE` for an image of the user's.
+    /// Name as `--release` takes it: `redis-7.0.15`, or `redis=IMAGE` for an image of the user's; of a folder with a build of the
+    /// user's the folder's name.
     pub name: String,
     /// What it runs.
     pub engine: EngineKind,
@@ -40,6 +47,8 @@ pub struct Release {
     pub official: Option<String>,
     /// How to build it.
     pub recipe: Option<Recipe>,
+    /// Folder with a server that the user built. Its image is named by what it holds, which is known once somebody has read it.
+    pub folder: Option<PathBuf>,
 }
 
 /// How to build a release from Debian packages.
@@ -99,6 +108,20 @@ pub enum ReleaseError {
         /// What stands behind `=`.
         image: String,
     },
+    /// `ENGINE=FOLDER` with a folder that has no name, or for a server that is not built that way.
+    #[error("use `{argument}`: {why}")]
+    BadFolder {
+        /// The whole argument.
+        argument: String,
+        /// Why not.
+        why: &'static str,
+    },
+    /// A topology names a folder.
+    #[error("run `{release}`: a topology names no folder")]
+    FolderPinned {
+        /// The release.
+        release: String,
+    },
     /// Two arguments for one kind of server.
     #[error("use both `{first}` and `{second}`: both are a {kind}")]
     Twice {
@@ -134,6 +157,12 @@ impl ReleaseError {
             }
             Self::UnknownEngine { .. } => Some("redis=IMAGE, valkey=IMAGE or postgres=IMAGE".to_owned()),
             Self::BadImage { .. } => Some("a reference is like registry.example/name:tag, without spaces".to_owned()),
+            Self::BadFolder { .. } => {
+                Some("a folder with a build of Redis or Valkey is like redis=./my-build".to_owned())
+            }
+            Self::FolderPinned { .. } => {
+                Some("--release takes it: what is in a folder differs from machine to machine".to_owned())
+            }
             Self::Twice { .. } => Some("one release for Redis and Valkey together, one for Postgres".to_owned()),
             Self::WrongKind { .. } => {
                 Some("Redis and Valkey can stand for each other, Postgres only for itself".to_owned())
@@ -233,7 +262,7 @@ impl Catalogue {
     /// The argument means none.
     pub fn find(&self, argument: &str) -> Result<Release, ReleaseError> {
         if let Some((engine, image)) = argument.split_once('=') {
-            return user_image(argument, engine, image);
+            return own::release(argument, engine, image);
         }
         if let Some(release) = self.releases.iter().find(|release| release.name == argument) {
             return Ok(release.clone());
@@ -283,6 +312,11 @@ impl Catalogue {
             return Ok(chosen.as_ref().unwrap_or_else(|| self.default_of(engine)).clone());
         };
         let release = self.find(pin)?;
+        if release.folder.is_some() {
+            return Err(ReleaseError::FolderPinned {
+                release: pin.to_owned(),
+            });
+        }
         if release.engine.is_cache() == engine.is_cache() {
             Ok(release)
         } else {
@@ -320,6 +354,7 @@ impl Entry {
             version: Some(version),
             official: self.official,
             recipe: self.debian,
+            folder: None,
         })
     }
 }
@@ -328,7 +363,7 @@ impl Release {
     /// Whether it is an image of the user's, used as it is.
     #[must_use]
     pub fn is_user_image(&self) -> bool {
-        self.official.is_none() && self.recipe.is_none()
+        self.official.is_none() && self.recipe.is_none() && self.folder.is_none()
     }
 
     /// How its server is started.
@@ -337,7 +372,7 @@ impl Release {
         let words = |list: &[&str]| list.iter().map(|&word| word.to_owned()).collect();
         match self.engine {
             EngineKind::Redis | EngineKind::Valkey => ServerStart {
-                entrypoint: vec![format!("{}-server", self.engine.as_str())],
+                entrypoint: self.cache_entrypoint(),
                 user: "999:999",
                 env: Vec::new(),
                 state_path: "/data",
@@ -353,6 +388,15 @@ impl Release {
                 state_path: self.postgres_state_path(),
                 tmpfs: BTreeMap::from([("/var/run/postgresql".to_owned(), "uid=999,gid=999,mode=0755".to_owned())]),
             },
+        }
+    }
+
+    /// The server, and settings of the image's own, which those of the command line override.
+    fn cache_entrypoint(&self) -> Vec<String> {
+        let server = format!("{}-server", self.engine.as_str());
+        match names::has_settings(&self.image) {
+            true => vec![server, SETTINGS.to_owned()],
+            false => vec![server],
         }
     }
 
@@ -375,35 +419,6 @@ impl fmt::Display for Release {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
     }
-}
-
-fn user_image(argument: &str, engine: &str, image: &str) -> Result<Release, ReleaseError> {
-    let kind = match engine {
-        "redis" => EngineKind::Redis,
-        "valkey" => EngineKind::Valkey,
-        "postgres" => EngineKind::Postgres,
-        _ => {
-            return Err(ReleaseError::UnknownEngine {
-                argument: argument.to_owned(),
-                engine: engine.to_owned(),
-            });
-        }
-    };
-    let legal = |c: char| c.is_ascii_alphanumeric() || "./:@_-".contains(c);
-    if !image.starts_with(|c: char| c.is_ascii_alphanumeric()) || !image.chars().all(legal) {
-        return Err(ReleaseError::BadImage {
-            argument: argument.to_owned(),
-            image: image.to_owned(),
-        });
-    }
-    Ok(Release {
-        name: argument.to_owned(),
-        engine: kind,
-        version: None,
-        image: image.to_owned(),
-        official: None,
-        recipe: None,
-    })
 }
 
 /// The name that is most like `asked`, if one is like it at all.

@@ -13,10 +13,11 @@ const LAYERS: &[&str] = &[
     "names | stats | document | replication | conditions | pcapng | picture",
     "cluster | sentinel",
     "topology | history | manifest",
-    "release | matrix",
+    "release",
     "address | claim",
     "plan",
     "findings | compose",
+    "matrix",
     "report",
     "exit",
     // -- does --

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 pub struct MatrixArgs {
     /// A release, one column of the table; the first is the one that others are compared with (repeatable)
     ///
-    /// Without any: redis-7.0.15, redis-8.0, redis-8.6, valkey-9.1. ENGINE=IMAGE takes any image. A release of Postgres is
+    /// Without any: redis-7.0.15, redis-8.0, redis-8.6, valkey-9.1. ENGINE=IMAGE takes any image, ENGINE=./DIR
+    /// a server that you built (shown under the folder's name). A release of Postgres is
     /// measured in the blocks that use a database, beside the default cache.
     #[arg(
         long = "release",
@@ -31,6 +32,12 @@ pub struct MatrixArgs {
     /// Seed of everything random: order of the cells, bootstrap [default: 1]
     #[arg(long, env = "TESTBED_SEED")]
     pub seed: Option<u64>,
+    /// Most cells measured at once
+    ///
+    /// Only cells of blocks 4, 5, 6 and 8 ever go on beside each other: their claims are about which node answers, with seconds between what is
+    /// told apart. A cell of any other block is alone on the host, whatever is said here, since it measures times or counts writes.
+    #[arg(long, env = "TESTBED_JOBS", value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=16))]
+    pub jobs: u32,
     /// Leave the lab of a cell up afterwards
     #[arg(long, env = "TESTBED_KEEP", value_enum, default_value_t = Keep::Never)]
     pub keep: Keep,

@@ -135,6 +135,7 @@ fn origin(image: &Obtained, release: &str) -> String {
     match image.source {
         Source::Registry => "registry".to_owned(),
         Source::User => "as it is".to_owned(),
+        Source::Folder => "folder".to_owned(),
         Source::Packages => {
             let engine = release.split('-').next().unwrap_or(release);
             let server = |name: &str| name == format!("{engine}-server") || is_postgres_server(name);

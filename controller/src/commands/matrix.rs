@@ -1,6 +1,8 @@
 //! `matrix`: blocks on several releases, cell by cell, each a run like any other in a directory of its own; then block 15
 //! over all of them. A cell that fails is told, and the rest goes on.
 //!
+//! Cells that bear company go on beside each other, up to `--jobs` of them; each tears down its own lab, whatever becomes of the others.
+//!
 //! What a killed matrix left is found again by its directory: `--resume` removes the lab and the files of a cell that
 //! was under way and measures it anew; what is complete is not measured twice.
 
@@ -16,11 +18,14 @@ use crate::docker::{Docker, EngineHandle};
 use crate::document::document;
 use crate::error::{CommandError, ExitCode};
 use crate::lab::{self, Engines};
+use crate::log;
 use crate::matrix::{self, Cell, Matrix, State, estimate};
 use crate::names::LABEL_RUN;
 use crate::progress::Progress;
+use crate::release;
 use crate::stop::Stop;
 use crate::store::{CellFound, MatrixDirectory, load_matrix, utc_now};
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -42,6 +47,7 @@ pub(super) async fn run(global: &Global, args: MatrixArgs) -> Result<ExitCode, C
     }
     if args.dry_run {
         let mut matrix = stored.unwrap_or(wanted);
+        matrix.jobs = args.jobs;
         within(&mut matrix, &args)?;
         screen::print(&shown(&matrix, global.format))?;
         return Ok(ExitCode::Success);
@@ -57,6 +63,7 @@ pub(super) async fn run(global: &Global, args: MatrixArgs) -> Result<ExitCode, C
         }
         None => (MatrixDirectory::create(args.out.as_deref())?, wanted),
     };
+    matrix.jobs = args.jobs;
     within(&mut matrix, &args)?;
     directory.write(&matrix)?;
     let place = directory.path().display().to_string();
@@ -88,7 +95,7 @@ pub(super) async fn run(global: &Global, args: MatrixArgs) -> Result<ExitCode, C
 /// The matrix that the command line means; what it leaves open is as in the one that is gone on with.
 fn planned(args: &MatrixArgs, stored: Option<&Matrix>) -> Result<Matrix, CommandError> {
     let releases = match stored {
-        _ if !args.release.is_empty() => args.release.clone(),
+        _ if !args.release.is_empty() => args.release.iter().map(|release| placed(release)).collect(),
         Some(stored) => stored.releases.clone(),
         None => DEFAULT.map(str::to_owned).to_vec(),
     };
@@ -106,17 +113,27 @@ fn planned(args: &MatrixArgs, stored: Option<&Matrix>) -> Result<Matrix, Command
         ended_utc: None,
         seed,
         repeats,
+        jobs: args.jobs,
         blocks: blocks.iter().map(|block| block.number()).collect(),
         releases,
         cells: matrix::cells(&columns, repeats, seed),
     })
 }
 
+/// A folder by its whole path, so that the matrix is gone on with from anywhere.
+fn placed(release: &str) -> String {
+    let whole = release::folder_of(release).and_then(|(engine, path)| {
+        let path = std::path::absolute(path).ok()?;
+        Some(format!("{engine}={}", path.display()))
+    });
+    whole.unwrap_or_else(|| release.to_owned())
+}
+
 /// Leaves out what the budget has no room for.
 fn within(matrix: &mut Matrix, args: &MatrixArgs) -> Result<(), CommandError> {
     let Some(budget) = args.budget else { return Ok(()) };
     let before = matrix.count(State::Planned);
-    estimate::fit(&mut matrix.cells, budget);
+    estimate::fit(&mut matrix.cells, budget, matrix.jobs);
     if before > 0 && matrix.count(State::Planned) == 0 {
         let text = format!(
             "measure anything in {}: no topology fits on all releases",
@@ -130,7 +147,7 @@ fn within(matrix: &mut Matrix, args: &MatrixArgs) -> Result<(), CommandError> {
 
 /// `4 to measure, about 2m 30s`.
 fn estimated(matrix: &Matrix) -> String {
-    let left = estimate::left(&matrix.cells);
+    let left = estimate::left(&matrix.cells, matrix.jobs);
     format!(
         "{} to measure, about {} on two idle cores, images present",
         matrix.count(State::Planned),
@@ -201,49 +218,82 @@ struct Measuring<'a> {
 }
 
 impl Measuring<'_> {
-    /// Measures every cell that is not measured yet; what stopped it early, if so.
+    /// Measures every cell that is not measured yet; what stopped it early, if so. It returns when none is under way.
     async fn all(&self, matrix: &mut Matrix) -> Result<Option<CommandError>, CommandError> {
         let count = matrix.cells.len();
-        for number in 0..count {
-            if matrix.cells[number].state != State::Planned {
-                continue;
+        let mut under_way = FuturesUnordered::new();
+        let mut stopped = None;
+        loop {
+            while stopped.is_none()
+                && let Some(number) = matrix.next()
+            {
+                if let Some(signal) = self.stop.asked() {
+                    let text = "finish the matrix: stopped by a signal";
+                    stopped = Some(CommandError::new(signal.exit_code(), text));
+                    break;
+                }
+                let cell = &mut matrix.cells[number];
+                self.progress
+                    .step(format_args!("cell {} of {count}: {}", number + 1, cell.shown()));
+                cell.state = State::Running;
+                stopped = self.write(matrix);
+                let cell = matrix.cells[number].clone();
+                let progress = self.progress_of(number, &cell, matrix.jobs);
+                under_way.push(self.timed(number, cell, matrix.seed, progress));
             }
-            if let Some(signal) = self.stop.asked() {
-                return Ok(Some(CommandError::new(
-                    signal.exit_code(),
-                    "finish the matrix: stopped by a signal",
-                )));
-            }
-            let cell = &mut matrix.cells[number];
-            self.progress
-                .step(format_args!("cell {} of {count}: {}", number + 1, cell.shown()));
-            cell.state = State::Running;
-            self.directory.write(matrix)?;
-            let begun = Instant::now();
-            let outcome = self.cell(&matrix.cells[number], matrix.seed).await;
+            let Some((number, took, outcome)) = under_way.next().await else {
+                return Ok(stopped);
+            };
             let cell = &mut matrix.cells[number];
             if let (Err(_), Some(_)) = (&outcome, self.stop.asked()) {
                 // Half a cell is measured anew.
                 cell.state = State::Planned;
-                self.directory.write(matrix)?;
-                return Ok(outcome.err());
+                stopped = stopped.or(outcome.err());
+            } else {
+                cell.took_ms = Some(u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
+                cell.error = outcome.err().map(|error| error.text);
+                cell.state = match &cell.error {
+                    None => State::Complete,
+                    Some(error) => {
+                        self.progress
+                            .step(format_args!("cell {} failed to {error}", number + 1));
+                        State::Failed
+                    }
+                };
             }
-            cell.took_ms = Some(u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX));
-            cell.error = outcome.err().map(|error| error.text);
-            cell.state = match &cell.error {
-                None => State::Complete,
-                Some(error) => {
-                    self.progress.step(format_args!("this cell failed to {error}"));
-                    State::Failed
-                }
-            };
-            self.directory.write(matrix)?;
+            let unwritten = self.write(matrix);
+            stopped = stopped.or(unwritten);
         }
-        Ok(None)
+    }
+
+    /// Writes plan and states. What goes wrong ends the matrix, but only when the cells under way have torn down their labs.
+    fn write(&self, matrix: &Matrix) -> Option<CommandError> {
+        self.directory.write(matrix).err().map(CommandError::from)
+    }
+
+    /// How a cell tells its steps: by its number where others may go on beside it.
+    fn progress_of(&self, number: usize, cell: &Cell, jobs: u32) -> Progress {
+        match jobs > 1 && cell.bears_company() {
+            true => self.progress.of(format_args!("cell {}", number + 1)),
+            false => self.progress.clone(),
+        }
+    }
+
+    /// One cell, and how long it took.
+    async fn timed(
+        &self,
+        number: usize,
+        cell: Cell,
+        seed: u64,
+        progress: Progress,
+    ) -> (usize, Duration, Result<(), CommandError>) {
+        let begun = Instant::now();
+        let outcome = log::apart(self.cell(&cell, seed, progress)).await;
+        (number, begun.elapsed(), outcome)
     }
 
     /// Measures one cell. That a claim diverged, or that no block applies, is a result.
-    async fn cell(&self, cell: &Cell, seed: u64) -> Result<(), CommandError> {
+    async fn cell(&self, cell: &Cell, seed: u64, progress: Progress) -> Result<(), CommandError> {
         let args = Run {
             only: cell.blocks.clone(),
             file: None,
@@ -260,7 +310,7 @@ impl Measuring<'_> {
             seed,
         };
         let task = Task::of(self.global, args, command_line(cell, seed))?;
-        let ran = task.measured(self.docker, self.stop, self.progress.clone()).await?;
+        let ran = task.measured(self.docker, self.stop, progress).await?;
         ran.completed()
     }
 }
@@ -291,7 +341,7 @@ fn shown(matrix: &Matrix, format: Format) -> String {
         let blocks: Vec<String> = cell.blocks.iter().map(ToString::to_string).collect();
         [
             number.to_string(),
-            cell.release.clone(),
+            release::shown(&cell.release).to_owned(),
             cell.topology.clone(),
             blocks.join(","),
             cell.repeat.to_string(),

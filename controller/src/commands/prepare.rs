@@ -33,10 +33,13 @@ pub struct Ground {
 /// What every node runs: its own pin, else the command line's choice, else the default.
 ///
 /// # Errors
-/// A release that does not exist or does not fit.
+/// A release that does not exist or does not fit, or a folder that holds no build.
 pub fn releases(topology: &Topology, asked: &ReleaseArg) -> Result<BTreeMap<NodeName, Release>, CommandError> {
     let catalogue = Catalogue::built_in();
-    let choice = catalogue.choose(&asked.release)?;
+    let mut choice = catalogue.choose(&asked.release)?;
+    for release in choice.cache.iter_mut().chain(&mut choice.database) {
+        image::settle(release)?;
+    }
     let nodes = topology.nodes.iter();
     nodes
         .map(|node| {

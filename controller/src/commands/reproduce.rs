@@ -8,7 +8,7 @@ use crate::cli::{GithubArgs, Global, ReleaseArg, ReproduceArgs, Run};
 use crate::error::{CommandError, ExitCode};
 use crate::history::{BlockNumber, History, What};
 use crate::manifest::{LabUsed, Manifest, ServerUsed};
-use crate::names::NodeName;
+use crate::names::{self, NodeName};
 use crate::progress::Progress;
 use crate::release::Catalogue;
 use crate::stop::Stop;
@@ -186,6 +186,8 @@ fn argument(lab: &LabUsed, server: &ServerUsed) -> String {
         false => release.official,
     });
     match (digest, reference) {
+        // A folder may hold another build by now: its image is the one that ran.
+        _ if names::is_build(&server.image) => format!("{}={}", server.engine, server.image),
         (Some(digest), Some(reference)) => format!("{}={}@{digest}", server.engine, repository(&reference)),
         _ => server.release.clone(),
     }

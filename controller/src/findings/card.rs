@@ -132,6 +132,13 @@ impl Card {
     pub fn cuts(&self) -> bool {
         matches!(self.number, 2..=6 | 8 | 9)
     }
+
+    /// Whether other labs may be at work beside it: its claims are about which node answers, and in which state it is, with
+    /// seconds between what is told apart. Times of milliseconds, and numbers of writes, would be others beside company.
+    #[must_use]
+    pub fn bears_company(&self) -> bool {
+        matches!(self.number, 4 | 5 | 6 | 8)
+    }
 }
 
 /// The card of a block.

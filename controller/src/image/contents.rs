@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 pub const SERVER_USER: u32 = 999;
 /// Folder of Postgres' data, initialised when the image is built.
 pub const POSTGRES_STATE: &str = "/var/lib/postgresql/data";
+/// Programs of Redis and of Valkey, behind the engine's name.
+pub const CACHE_PROGRAMS: [&str; 3] = ["server", "cli", "benchmark"];
 /// Clients and tools of Postgres that people and blocks use.
 const POSTGRES_PROGRAMS: [&str; 9] = [
     "postgres",
@@ -65,15 +67,24 @@ pub fn wanted(path: &str) -> bool {
 /// # Errors
 /// The packages lack one of its programs or libraries.
 pub fn furnish(engine: EngineKind, tree: &mut Tree) -> Result<(), TreeError> {
-    let mut roots = match engine {
-        EngineKind::Redis | EngineKind::Valkey => {
-            let name = engine.as_str();
-            ["server", "cli", "benchmark"]
-                .map(|program| format!("usr/bin/{name}-{program}"))
-                .to_vec()
-        }
+    let roots = match engine {
+        EngineKind::Redis | EngineKind::Valkey => CACHE_PROGRAMS.map(|program| cache_program(engine, program)).to_vec(),
         EngineKind::Postgres => postgres_roots(tree)?,
     };
+    furnish_with(engine, tree, roots)
+}
+
+/// Path of a program of Redis or Valkey in its image.
+#[must_use]
+pub fn cache_program(engine: EngineKind, program: &str) -> String {
+    format!("usr/bin/{}-{program}", engine.as_str())
+}
+
+/// The same with these files and what they need.
+///
+/// # Errors
+/// One of them, or a library, is not in the tree.
+pub fn furnish_with(engine: EngineKind, tree: &mut Tree, mut roots: Vec<String>) -> Result<(), TreeError> {
     // The C library loads this one by itself when a thread is cancelled.
     roots.extend(
         tree.paths()

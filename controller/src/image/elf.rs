@@ -53,6 +53,19 @@ pub fn needs(file: &[u8]) -> Result<Needs, Unreadable> {
     Ok(needs)
 }
 
+/// Debian's name of the machine that a file is for; `None` if it is not ELF, or for none that servers are built for.
+#[must_use]
+pub fn architecture(file: &[u8]) -> Option<&'static str> {
+    if !file.starts_with(b"\x7fELF\x02\x01") {
+        return None;
+    }
+    match number(file, 18, 2).ok()? {
+        62 => Some("amd64"),
+        183 => Some("arm64"),
+        _ => None,
+    }
+}
+
 fn segments(file: &[u8]) -> Result<Vec<Segment>, Unreadable> {
     let table = number(file, 32, 8)?;
     let size = number(file, 54, 2)?;

@@ -6,6 +6,7 @@
 use super::apt::Apt;
 use super::archive;
 use super::build::{self, BuildError};
+use super::folder;
 use super::{ImageError, Listed, Obtained, Policy, Pruned, Source};
 use crate::docker::{Engine, EngineError, ImageSeen, Images, Object, Refusal};
 use crate::names::{LABEL_OWNER, LABEL_PACKAGES, LABEL_RECIPE, OWNER};
@@ -167,6 +168,9 @@ impl<'a, E: Engine + Images> Supply<'a, E> {
         if let Some(present) = self.present(release, policy).await? {
             return Ok(present);
         }
+        if release.folder.is_some() {
+            return self.from_folder(release).await;
+        }
         let buildable = release.recipe.is_some();
         match policy {
             Policy::Build => self.build(release, None).await,
@@ -202,6 +206,10 @@ impl<'a, E: Engine + Images> Supply<'a, E> {
     fn source_of(&self, release: &Release, seen: &ImageSeen) -> Option<Source> {
         if release.is_user_image() {
             return Some(Source::User);
+        }
+        if release.folder.is_some() {
+            // Its name has the digest of what it holds.
+            return Some(Source::Folder);
         }
         let Some(label) = seen.labels.get(LABEL_RECIPE) else {
             return Some(Source::Registry);
@@ -250,6 +258,27 @@ impl<'a, E: Engine + Images> Supply<'a, E> {
         Ok(obtained(release, seen, Source::Registry, true))
     }
 
+    async fn from_folder(&self, release: &Release) -> Result<Obtained, ImageError> {
+        self.progress.step(format_args!("building {release} from its folder"));
+        let (wanted, architecture) = (release.clone(), self.architecture);
+        let read = tokio::task::spawn_blocking(move || folder::image(&wanted, architecture));
+        let archive = read.await.expect("what builds images does not panic")?;
+        self.engine.load(archive).await?;
+        Ok(obtained(release, self.loaded(release).await?, Source::Folder, true))
+    }
+
+    /// The image that was just loaded.
+    async fn loaded(&self, release: &Release) -> Result<ImageSeen, EngineError> {
+        let seen = self.engine.image(&release.image).await?;
+        seen.ok_or_else(|| EngineError::Refused {
+            verb: "find",
+            object: release.image.clone(),
+            status: 404,
+            cause: "the engine loaded the archive and does not have the image".to_owned(),
+            refusal: Refusal::NotFound,
+        })
+    }
+
     async fn build(&self, release: &Release, pulled: Option<String>) -> Result<Obtained, ImageError> {
         let Some(recipe) = &release.recipe else {
             return Err(ImageError::NoWay {
@@ -269,15 +298,7 @@ impl<'a, E: Engine + Images> Supply<'a, E> {
             });
         }
         self.progress.step(format_args!("built {release}"));
-        let seen = self.engine.image(&release.image).await?;
-        let seen = seen.ok_or_else(|| EngineError::Refused {
-            verb: "find",
-            object: release.image.clone(),
-            status: 404,
-            cause: "the engine loaded the archive and does not have the image".to_owned(),
-            refusal: Refusal::NotFound,
-        })?;
-        Ok(obtained(release, seen, Source::Packages, true))
+        Ok(obtained(release, self.loaded(release).await?, Source::Packages, true))
     }
 
     async fn build_from(&self, release: &Release, recipe: &Recipe) -> Result<(), BuildError> {
@@ -303,8 +324,8 @@ impl<'a, E: Engine + Images> Supply<'a, E> {
 fn is_allowed(source: Source, policy: Policy) -> bool {
     match policy {
         Policy::Auto => true,
-        Policy::Pull => source != Source::Packages,
-        Policy::Build => source == Source::Packages,
+        Policy::Pull => !matches!(source, Source::Packages | Source::Folder),
+        Policy::Build => matches!(source, Source::Packages | Source::Folder),
     }
 }
 

@@ -58,23 +58,40 @@ pub fn by_measured(cells: &mut [Cell]) {
     }
 }
 
-/// What all cells that are still to be measured take together.
+/// What all cells that are still to be measured take together, at most `jobs` of them at once where they bear company.
 #[must_use]
-pub fn left(cells: &[Cell]) -> Duration {
+pub fn left(cells: &[Cell], jobs: u32) -> Duration {
     let planned = cells.iter().filter(|cell| cell.state == State::Planned);
-    Duration::from_millis(planned.map(|cell| cell.estimated_ms).sum())
+    // When each of the cells under way will have ended; the next one begins when the first of them has.
+    let mut ends: Vec<(u64, bool)> = Vec::new();
+    let mut now_ms = 0;
+    for cell in planned {
+        let jobs = usize::try_from(jobs).unwrap_or(usize::MAX);
+        let bears = cell.bears_company();
+        while !ends.is_empty() && (ends.len() >= jobs || !bears || ends.iter().any(|(_, bears)| !bears)) {
+            ends.sort_unstable();
+            now_ms = ends.remove(0).0;
+        }
+        ends.push((now_ms + cell.estimated_ms, bears));
+    }
+    let last = ends.into_iter().map(|(end, _)| end).max();
+    Duration::from_millis(last.unwrap_or(now_ms))
 }
 
 /// Leaves out what does not fit into the budget: in the order of the cells, and a topology of a round on all releases or on
 /// none, since a release that was measured alone is compared with nothing.
-pub fn fit(cells: &mut [Cell], budget: Duration) {
-    let mut used = Duration::ZERO;
-    for together in cells.chunk_by_mut(|one, other| one.topology == other.topology && one.repeat == other.repeat) {
-        let needed = left(together);
-        if used + needed <= budget {
-            used += needed;
+pub fn fit(cells: &mut [Cell], budget: Duration, jobs: u32) {
+    let together = cells.chunk_by(|one, other| one.topology == other.topology && one.repeat == other.repeat);
+    let lengths: Vec<usize> = together.map(<[Cell]>::len).collect();
+    let mut end = 0;
+    for length in lengths {
+        let begin = end;
+        end += length;
+        // With what was taken before it: the two may go on at once.
+        if left(&cells[..end], jobs) <= budget {
             continue;
         }
+        let together = &mut cells[begin..end];
         for cell in together.iter_mut().filter(|cell| cell.state == State::Planned) {
             cell.state = State::LeftOut;
             cell.error = Some(format!(
@@ -112,17 +129,33 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_left_out_on_all_releases_and_what_is_shorter_still_fits() {
         let mut made = cells(&columns(), 1, 1);
-        let all = left(&made);
-        fit(&mut made, all);
+        let all = left(&made, 1);
+        fit(&mut made, all, 1);
         assert!(made.iter().all(|cell| cell.state == State::Planned));
         let cluster = Duration::from_millis(2 * by_table("cluster-b", &[5]));
-        fit(&mut made, all - cluster);
+        fit(&mut made, all - cluster, 1);
         for cell in &made {
             let left_out = cell.topology == "cluster-b";
             assert_eq!(cell.state == State::LeftOut, left_out, "{cell:?}");
             assert_eq!(cell.error.is_some(), left_out);
         }
-        assert_eq!(left(&made), all - cluster);
+        assert_eq!(left(&made, 1), all - cluster);
+    }
+
+    #[test]
+    fn those_that_bear_company_take_less_time_together() {
+        // Two labs with block 1, then two clusters, then two with block 14.
+        let made = cells(&columns(), 1, 1);
+        let of = |topology: &str, blocks: &[BlockNumber]| by_table(topology, blocks);
+        let alone = 2 * (of("two-dc", &[1]) + of("other", &[14]));
+        let together = alone + of("cluster-b", &[5]);
+        assert_eq!(left(&made, 2), Duration::from_millis(together));
+        assert_eq!(left(&made, 9), Duration::from_millis(together));
+        let one_by_one = together + of("cluster-b", &[5]);
+        assert_eq!(left(&made, 1), Duration::from_millis(one_by_one));
+        let mut made = made;
+        fit(&mut made, Duration::from_millis(together), 2);
+        assert!(made.iter().all(|cell| cell.state == State::Planned));
     }
 
     #[test]

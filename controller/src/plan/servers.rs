@@ -62,7 +62,11 @@ pub(super) fn container(
     labels: &Labels,
 ) -> Result<ContainerSpec, PlanError> {
     let release = release(node, images)?;
-    let start = release.start();
+    let mut start = release.start();
+    if matches!(node.role, Role::SentinelOf(_)) {
+        // It has a configuration of its own; settings of a build are those of its servers.
+        start.entrypoint.truncate(1);
+    }
     let port = planned.port();
     let mut tmpfs = start.tmpfs;
     tmpfs.insert("/tmp".to_owned(), "mode=1777,size=67108864".to_owned());

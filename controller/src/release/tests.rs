@@ -1,6 +1,7 @@
 //! The committed catalogue, and arguments good and bad.
 
 use super::*;
+use std::path::Path;
 
 fn find(argument: &str) -> Result<Release, ReleaseError> {
     Catalogue::built_in().find(argument)
@@ -103,4 +104,33 @@ fn a_malformed_catalogue_says_what_is_wrong() {
     assert!(text(|t| t.replace("redis: redis-7.0.15", "redis: redis-7")).contains("default of redis"));
     assert!(text(|t| t.replace("name: redis-8.6", "name: redis-8.0")).contains("two releases"));
     assert!(text(|t| t.replace("official:", "offical:")).contains("offical"));
+}
+
+#[test]
+fn a_folder_is_a_build_of_the_users_and_shown_by_its_name() {
+    let release = find("redis=./builds/unstable").expect("legal");
+    assert_eq!((release.name.as_str(), release.engine), ("unstable", EngineKind::Redis));
+    assert_eq!(release.folder.as_deref(), Some(Path::new("./builds/unstable")));
+    assert!(!release.is_user_image() && release.version.is_none());
+    for argument in ["valkey=/srv/mine", "valkey=../mine", "valkey=/srv/mine/"] {
+        assert_eq!(find(argument).expect("legal").name, "mine", "{argument}");
+        assert_eq!(shown(argument), "mine");
+    }
+    assert_eq!(shown("redis=registry/x:1"), "redis=registry/x:1");
+    for bad in ["redis=..", "redis=./", "redis=./a b", "redis=/", "postgres=./pg"] {
+        assert!(matches!(find(bad), Err(ReleaseError::BadFolder { .. })), "{bad}");
+    }
+    let pinned = Catalogue::built_in().resolve(EngineKind::Redis, Some("redis=./x"), &Choice::default());
+    assert!(matches!(pinned, Err(ReleaseError::FolderPinned { .. })));
+}
+
+#[test]
+fn only_a_build_with_settings_starts_with_them() {
+    let mut release = find("redis=./x").expect("legal");
+    release.image = crate::names::build_image("redis", "0123456789abcdef", false);
+    assert_eq!(release.start().entrypoint, ["redis-server"]);
+    release.image = crate::names::build_image("redis", "0123456789abcdef", true);
+    assert_eq!(release.start().entrypoint, ["redis-server", SETTINGS]);
+    let again = find(&format!("redis={}", release.image)).expect("legal");
+    assert_eq!(again.start(), release.start(), "the image alone is enough");
 }

@@ -189,6 +189,7 @@ mod tests {
             ended_utc: None,
             seed: 1,
             repeats: 1,
+            jobs: 2,
             blocks: vec![2, 7],
             releases: vec!["redis-7.0.15".to_owned()],
             cells: vec![one_cell()],

@@ -2,8 +2,9 @@
 
 use crate::block::Block;
 use crate::error::{CommandError, ExitCode};
+use crate::image;
 use crate::matrix::{Column, Group};
-use crate::release::Catalogue;
+use crate::release::{self, Catalogue};
 use std::path::Path;
 
 /// A column per release.
@@ -11,12 +12,15 @@ pub(super) fn of(releases: &[String], blocks: &[Block]) -> Result<Vec<Column>, C
     let catalogue = Catalogue::built_in();
     let mut columns: Vec<Column> = Vec::new();
     for name in releases {
-        let release = catalogue.find(name)?;
-        if columns.iter().any(|column| &column.release == name) {
-            let text = format!("measure `{name}` twice: a release is one column");
+        let mut release = catalogue.find(name)?;
+        let shown = release::shown(name);
+        if columns.iter().any(|column| release::shown(&column.release) == shown) {
+            let text = format!("measure `{shown}` twice: a release is one column");
             return Err(CommandError::new(ExitCode::Usage, text)
-                .hint("--repeat measures it several times; under another name it is ENGINE=IMAGE"));
+                .hint("--repeat measures it several times; under another name it is ENGINE=IMAGE, or a folder of another name"));
         }
+        // What is wrong with a folder is said before the first lab is raised.
+        image::settle(&mut release)?;
         let here: Vec<Block> = blocks
             .iter()
             .copied()

@@ -8,6 +8,7 @@ use crate::error::{CommandError, ExitCode};
 use crate::findings;
 use crate::findings::versions::{self, Incomplete, Measured, Read, Versions};
 use crate::matrix::{Cell, Matrix, State};
+use crate::release;
 use crate::report::{self, Style};
 use crate::store::{self, MatrixDirectory, load_matrix};
 use std::path::Path;
@@ -46,17 +47,22 @@ fn text(global: &Global, versions: &Versions, style: Style) -> String {
 }
 
 fn compared(path: &Path, matrix: &Matrix) -> Versions {
-    let mut versions = versions::compare(&matrix.releases, &read(path, matrix), matrix.seed);
+    let releases: Vec<String> = matrix.releases.iter().map(|name| shown(name)).collect();
+    let mut versions = versions::compare(&releases, &read(path, matrix), matrix.seed);
     let left_out = matrix.cells.iter().filter(|cell| cell.state == State::LeftOut);
     versions.left_out = left_out
         .map(|cell| Incomplete {
-            release: cell.release.clone(),
+            release: shown(&cell.release),
             topology: cell.topology.clone(),
             repeat: cell.repeat,
             reason: cell.error.clone().unwrap_or_default(),
         })
         .collect();
     versions
+}
+
+fn shown(release: &str) -> String {
+    release::shown(release).to_owned()
 }
 
 /// All cells but those that were left out on purpose.
@@ -81,7 +87,7 @@ fn measured(path: &Path, cell: &Cell) -> Measured {
         Err(error) => Err(format!("failed to {error}")),
     };
     Measured {
-        release: cell.release.clone(),
+        release: shown(&cell.release),
         topology: cell.topology.clone(),
         blocks: cell.blocks.clone(),
         repeat: cell.repeat,
