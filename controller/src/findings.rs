@@ -7,7 +7,7 @@ pub mod card;
 pub mod far_cache;
 pub mod flights;
 pub mod halves;
-mod lost_writes;
+pub mod lost_writes;
 pub mod nodelay;
 pub mod offset_gap;
 pub mod price_of_wait;

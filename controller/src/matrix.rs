@@ -199,6 +199,17 @@ impl Matrix {
         plan(self) == plan(other)
     }
 
+    /// The same with each release under the name that it is shown by.
+    #[must_use]
+    pub fn shown(&self) -> Self {
+        let mut matrix = self.clone();
+        let cells = matrix.cells.iter_mut().map(|cell| &mut cell.release);
+        for name in matrix.releases.iter_mut().chain(cells) {
+            *name = release::shown(name).to_owned();
+        }
+        matrix
+    }
+
     /// The cell that can be begun now, beside those that are under way; none if there is none, or it has to wait. The order
     /// is kept: a cell that minds company is not overtaken.
     #[must_use]
@@ -209,6 +220,23 @@ impl Matrix {
         let jobs = usize::try_from(self.jobs).unwrap_or(usize::MAX);
         let count = company.clone().count();
         (count == 1 || count <= jobs && company.all(Cell::bears_company)).then_some(next)
+    }
+
+    /// What to type to measure all of it again, in the same order. As what is typed is split into words, none needs a quote: releases
+    /// are names or `ENGINE=IMAGE`.
+    #[must_use]
+    pub fn command(&self) -> String {
+        let blocks: Vec<String> = self.blocks.iter().map(ToString::to_string).collect();
+        let mut command = "testbed matrix".to_owned();
+        for release in &self.releases {
+            command.push_str(&format!(" --release {release}"));
+        }
+        format!(
+            "{command} --only {} --repeat {} --seed {}",
+            blocks.join(","),
+            self.repeats,
+            self.seed
+        )
     }
 
     /// How many cells are in a state.

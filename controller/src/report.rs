@@ -4,6 +4,7 @@
 //! Pure: the same run gives the same text. Decides nothing; what is not in the history, the findings made from it or the
 //! manifest is not said. Whatever comes from there is escaped: names can be a stranger's.
 
+mod compared;
 mod figures;
 mod github;
 mod html;
@@ -16,6 +17,7 @@ mod terminal;
 mod versions;
 mod wrap;
 
+pub use compared::{Compared, ComparedCell, Missing};
 pub use json::{JudgeDocument, ReportDocument};
 pub use wrap::wrap;
 
@@ -137,6 +139,42 @@ pub fn versions(versions: &Versions, style: Style) -> String {
     versions::render(versions, style)
 }
 
+/// A matrix as Markdown: the releases compared, then each cell, folded.
+#[must_use]
+pub fn matrix_markdown(compared: &Compared<'_>) -> String {
+    markdown::matrix::render(compared)
+}
+
+/// A matrix as one page in one file: the releases compared, then block by block and release by release.
+#[must_use]
+pub fn matrix_html(compared: &Compared<'_>) -> String {
+    html::matrix::render(compared)
+}
+
+/// A matrix as JUnit XML: a suite per cell, a case per claim; a cell without a run is a suite with an error.
+#[must_use]
+pub fn matrix_junit(compared: &Compared<'_>) -> String {
+    junit::render(&compared.runs(), compared.missing)
+}
+
+/// A matrix as OpenMetrics text.
+#[must_use]
+pub fn matrix_openmetrics(compared: &Compared<'_>) -> String {
+    openmetrics::render(&compared.runs())
+}
+
+/// A matrix as annotations of GitHub Actions, one per line.
+#[must_use]
+pub fn matrix_annotations(compared: &Compared<'_>) -> String {
+    github::annotations(&compared.runs(), compared.missing)
+}
+
+/// A matrix as the summary of a step of GitHub Actions.
+#[must_use]
+pub fn matrix_step_summary(compared: &Compared<'_>) -> String {
+    github::matrix_summary(compared)
+}
+
 /// As Markdown.
 #[must_use]
 pub fn markdown(findings: &Findings, manifest: &Manifest) -> String {
@@ -158,7 +196,7 @@ pub fn html(cells: &[Cell<'_>]) -> String {
 /// As JUnit XML: a suite per run, a case per claim.
 #[must_use]
 pub fn junit(cells: &[Cell<'_>]) -> String {
-    junit::render(cells)
+    junit::render(cells, &[])
 }
 
 /// As OpenMetrics text.
@@ -170,7 +208,7 @@ pub fn openmetrics(cells: &[Cell<'_>]) -> String {
 /// As annotations of GitHub Actions, one per line.
 #[must_use]
 pub fn annotations(cells: &[Cell<'_>]) -> String {
-    github::annotations(cells)
+    github::annotations(cells, &[])
 }
 
 /// As the summary of a step of GitHub Actions: Markdown that is not longer than it takes.

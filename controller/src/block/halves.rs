@@ -9,7 +9,7 @@
 pub mod keys;
 mod ledger;
 
-pub use ledger::{keys_left, remove_keys, write};
+pub use ledger::{keys_left, prepare, remove_keys, write};
 
 use super::formed::Formed;
 use super::scene::{REPLY, Scene};
@@ -49,7 +49,7 @@ const BARELY_OLD: [(&str, &str); 2] = [
 /// Beyond two node timeouts, the age at which a replica is too old for that, and a second more, since ages are told in whole ones.
 const MORE_S: i64 = 2;
 /// Limit of ending a watch.
-const END: Duration = Duration::from_secs(10);
+pub const END: Duration = Duration::from_secs(10);
 
 pub fn method(block: Block, method: Method) -> String {
     let partial = match block {
@@ -120,11 +120,7 @@ async fn part(scene: &mut Scene<'_>, formed: &Formed, row: &str, parting: Partin
     let ranges = keys::ranges(&members);
     record_placement(scene, formed, &members, &ranges, row, parting).await?;
     ledger::prepare(scene, &members, &ranges, row).await?;
-    let halves = [scene.cast.home.clone(), scene.cast.away.clone()];
-    let mut watches = Vec::new();
-    for datacenter in &halves {
-        watches.push(watch(scene, &members, &ranges, row, datacenter).await?);
-    }
+    let watches = watch_both(scene, &members, &ranges, row).await?;
     // The time before the parting is the experiment's own parameter, not a wait for a condition.
     tokio::time::sleep(AROUND).await;
     if row == row::STALE {
@@ -137,14 +133,29 @@ async fn part(scene: &mut Scene<'_>, formed: &Formed, row: &str, parting: Partin
     scene.progress(&format!("{row}: the halves have met, waiting until all agree"));
     scene.agreed(&members).await?;
     tokio::time::sleep(AROUND).await;
-    for (datacenter, watch) in halves.iter().zip(watches) {
+    for (datacenter, watch) in watches {
         let seen = watch.stop(END).await?;
-        ledger::look_for(scene, &members, &ranges, row, datacenter, &seen).await?;
-        scene.half_watched(row, datacenter, seen)?;
+        ledger::look_for(scene, &members, &ranges, row, &datacenter, &seen).await?;
+        scene.half_watched(row, &datacenter, seen)?;
     }
     scene.progress(&format!("{row}: putting every node back in its place"));
     scene.seat(&members).await?;
     remove_keys(scene, &members).await
+}
+
+/// Both halves from now on, each by the probe of its own datacenter.
+pub async fn watch_both(
+    scene: &Scene<'_>,
+    members: &[Member],
+    ranges: &[Range],
+    row: &str,
+) -> Result<Vec<(DatacenterName, HalfWatching)>, BlockError> {
+    let mut watches = Vec::new();
+    for datacenter in [&scene.cast.home, &scene.cast.away] {
+        let watch = watch(scene, members, ranges, row, datacenter).await?;
+        watches.push((datacenter.clone(), watch));
+    }
+    Ok(watches)
 }
 
 async fn watch(
@@ -168,7 +179,8 @@ async fn watch(
     Ok(scene.lab.probe(datacenter).half(order, REPLY).await?)
 }
 
-async fn record_placement(
+/// Tells the history how the cluster is placed.
+pub async fn record_placement(
     scene: &mut Scene<'_>,
     formed: &Formed,
     members: &[Member],
@@ -270,7 +282,8 @@ fn stopped<'s>(scene: &'s Scene<'_>, parting: Parting) -> Option<&'s DatacenterN
     }
 }
 
-async fn begin(scene: &mut Scene<'_>, row: &str, parting: Parting) -> Result<(), BlockError> {
+/// Parts the halves, and records when.
+pub async fn begin(scene: &mut Scene<'_>, row: &str, parting: Parting) -> Result<(), BlockError> {
     let at_ns = match stopped(scene, parting).cloned() {
         Some(half) => {
             scene.pause_half(&half).await?;
@@ -288,7 +301,8 @@ async fn begin(scene: &mut Scene<'_>, row: &str, parting: Parting) -> Result<(),
     scene.fact(row, "parted_at_ns", i64::try_from(at_ns).unwrap_or(i64::MAX))
 }
 
-async fn end(scene: &mut Scene<'_>, row: &str, parting: Parting) -> Result<(), BlockError> {
+/// Brings the halves together again, and records when.
+pub async fn end(scene: &mut Scene<'_>, row: &str, parting: Parting) -> Result<(), BlockError> {
     let at_ns = match stopped(scene, parting).cloned() {
         Some(half) => {
             // Before: what it says from then on is of no half that is stopped.

@@ -6,7 +6,7 @@ use super::halves::{self, keys};
 use super::scene::{Scene, other_reply};
 use super::{BlockError, Member};
 use crate::cluster::slot_of;
-use crate::findings::reads_when_down::VALUES;
+use crate::findings::reads_when_down::{COURSE, VALUES, set_at};
 use crate::history::{KeyAsked, KeysAsked, Parting};
 use crate::replication::text_of;
 use std::time::{Duration, Instant};
@@ -18,13 +18,16 @@ const KEYS: u32 = 20;
 const DOWN: Duration = Duration::from_secs(30);
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(200);
+/// Both halves are watched for so long before they are parted, and after all nodes agree again.
+const AROUND: Duration = Duration::from_secs(1);
 /// The setting.
 const SETTING: &str = "cluster-allow-reads-when-down";
 
 pub fn method() -> String {
     format!(
         "{KEYS} keys without hash tags are written to the owners of their slots and seen on the replicas; the link is cut in both directions until \
-         cluster_state is fail on every node of both halves. Then every node is asked by the probe of its own datacenter, once with and once \
+         cluster_state is fail on every node of both halves, which are watched from before the cut until after all nodes agree again, as in blocks 4 to 6: \
+         the course of it is shown and not judged. Then every node is asked by the probe of its own datacenter, once with and once \
          without READONLY, for a GET and a SET of each key, with {SETTING} no and with yes. The expected split is computed per node from the slots \
          of the keys (CRC16) and from whom a replica copies. Then the link is healed, the setting put back, the keys removed."
     )
@@ -43,15 +46,20 @@ pub async fn measure(scene: &mut Scene<'_>, formed: &Formed) -> Result<(), Block
         let own: Vec<String> = names.iter().filter(own).cloned().collect();
         halves::write(scene, &members, master, &own).await?;
     }
-    scene.cut("cut").await?;
+    let ranges = keys::ranges(&members);
+    halves::record_placement(scene, formed, &members, &ranges, COURSE, Parting::Cut).await?;
+    halves::prepare(scene, &members, &ranges, COURSE).await?;
+    let watches = halves::watch_both(scene, &members, &ranges, COURSE).await?;
+    // The time before the parting is shown, nothing is waited for.
+    tokio::time::sleep(AROUND).await;
+    halves::begin(scene, COURSE, Parting::Cut).await?;
     all_down(scene, &members).await?;
     for value in VALUES {
         scene.progress(&format!("{SETTING} {value}: every node is asked"));
         formed.set(scene, SETTING, value).await?;
-        let settings = formed.deciding(scene).await?;
-        let ranges = keys::ranges(&members);
-        let placed = halves::placed(scene, formed, &members, &ranges, value, Parting::Cut, settings);
-        scene.cluster_placed(placed)?;
+        let at_ns = i64::try_from(scene.now_ns().await?).unwrap_or(i64::MAX);
+        scene.fact(COURSE, &set_at(value), at_ns)?;
+        halves::record_placement(scene, formed, &members, &ranges, value, Parting::Cut).await?;
         for member in &members {
             for readonly in [false, true] {
                 let asked = ask(scene, member, &names, readonly).await?;
@@ -62,8 +70,13 @@ pub async fn measure(scene: &mut Scene<'_>, formed: &Formed) -> Result<(), Block
             }
         }
     }
-    scene.heal("cut").await?;
+    halves::end(scene, COURSE, Parting::Cut).await?;
     scene.agreed(&members).await?;
+    tokio::time::sleep(AROUND).await;
+    for (datacenter, watch) in watches {
+        let seen = watch.stop(halves::END).await?;
+        scene.half_watched(COURSE, &datacenter, seen)?;
+    }
     formed.put_settings_back(scene, &members).await
 }
 

@@ -1,6 +1,6 @@
 //! The words of `matrix`, `compare` and `reproduce`: clap types only.
 
-use super::Keep;
+use super::{GithubArgs, Keep};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -59,6 +59,9 @@ pub struct MatrixArgs {
     /// Only say what would be measured, in which order, and how long it would take; needs no engine
     #[arg(long)]
     pub dry_run: bool,
+    /// See there.
+    #[command(flatten)]
+    pub github: GithubArgs,
 }
 
 /// `compare`.

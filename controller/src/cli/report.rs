@@ -6,7 +6,7 @@ use clap::{Args, CommandFactory, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Formats of results; `report` and `run` know all of them, the other verbs the first two.
+/// Formats of results; `report`, `run` and `matrix` know all of them, the other verbs the first two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Printed {
     /// For people at a terminal
@@ -28,8 +28,9 @@ pub enum Printed {
 /// `report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// Run directory
-    pub run: PathBuf,
+    /// Run directory; several are shown beside each other; or one matrix directory
+    #[arg(required = true, value_name = "RUN")]
+    pub runs: Vec<PathBuf>,
     /// Write to a file instead of stdout; without --format its name says how: .html, .md, .json, .xml, .prom, .txt
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -52,13 +53,13 @@ impl Cli {
     /// # Errors
     /// The verb does not print in the format that was asked for.
     pub fn settled(mut self) -> Result<Self, clap::Error> {
-        let all = matches!(self.verb, Verb::Report(_) | Verb::Run(_));
+        let all = matches!(self.verb, Verb::Report(_) | Verb::Run(_) | Verb::Matrix(_));
         self.global.format = match self.global.printed {
             None | Some(Printed::Text) => Format::Text,
             Some(Printed::Json) => Format::Json,
             Some(_) if all => Format::Text,
             Some(_) => {
-                let text = "only `report` and `run` print in this format; the other verbs know text and json";
+                let text = "only `report`, `run` and `matrix` print in this format; the other verbs know text and json";
                 return Err(Self::command().error(ErrorKind::InvalidValue, text));
             }
         };

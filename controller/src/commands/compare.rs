@@ -111,6 +111,7 @@ fn cells(path: &Path) -> Result<Vec<Measured>, CommandError> {
             findings,
             history: stored.history,
             manifest: stored.manifest,
+            plans: stored.plans,
         })),
     }])
 }

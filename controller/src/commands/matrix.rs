@@ -30,7 +30,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub(super) use judged::{cells_of, judge};
+pub(super) use judged::{cells_of, judge, rendered};
 
 /// What is measured unless `--release` says otherwise.
 const DEFAULT: [&str; 4] = ["redis-7.0.15", "redis-8.0", "redis-8.6", "valkey-9.1"];
@@ -89,7 +89,7 @@ pub(super) async fn run(global: &Global, args: MatrixArgs) -> Result<ExitCode, C
     }
     matrix.ended_utc = Some(utc_now());
     directory.write(&matrix)?;
-    judged::finish(global, &directory, &matrix)
+    judged::finish(global, &args.github, &directory, &matrix)
 }
 
 /// The matrix that the command line means; what it leaves open is as in the one that is gone on with.

@@ -1,4 +1,4 @@
-//! `report`: the report of a stored run, rendered anew from its history and manifest.
+//! `report`: the report of a stored run, of several, or of a matrix, rendered anew from histories and manifests.
 
 use super::{judge, screen};
 use crate::cli::{Global, Printed, ReportArgs};
@@ -6,19 +6,26 @@ use crate::error::{CommandError, ExitCode};
 use crate::findings;
 use crate::progress::Progress;
 use crate::report::{self, Cell};
-use std::path::Path;
+use crate::store;
+use std::path::{Path, PathBuf};
 
-/// Prints the report of a run directory, or writes it to a file. Its exit code says that it was printed, not what it says.
+/// Prints the report of a run directory, of several, or of a matrix directory, or writes it to a file. Its exit code says that it
+/// was printed, not what it says.
 ///
 /// # Errors
-/// The directory is none of a run, or is damaged; or the file cannot be written.
+/// A directory is none of these, or is damaged; or the file cannot be written.
 pub fn run(global: &Global, args: &ReportArgs) -> Result<ExitCode, CommandError> {
-    let stored = judge::load(&args.run)?;
-    let findings = findings::judge(&stored.history);
-    let cell = stored.cell(&findings);
     let named = || args.output.as_deref().and_then(of_name);
     let printed = global.printed.or_else(named).unwrap_or(Printed::Text);
-    let text = rendered(global, printed, &cell, &args.run);
+    let text = match args.runs.as_slice() {
+        [only] if store::is_matrix(only) => super::matrix::rendered(global, printed, only)?,
+        [only] => {
+            let stored = judge::load(only)?;
+            let findings = findings::judge(&stored.history);
+            rendered(global, printed, &stored.cell(&findings), only)
+        }
+        several => beside_each_other(global, printed, several)?,
+    };
     match args.output.as_deref() {
         None => screen::print(&text)?,
         Some(path) if path == Path::new("-") => screen::print(&text)?,
@@ -30,6 +37,52 @@ pub fn run(global: &Global, args: &ReportArgs) -> Result<ExitCode, CommandError>
         }
     }
     Ok(ExitCode::Success)
+}
+
+/// Several runs in a format, in the order in which they were named; each is called by its directory.
+fn beside_each_other(global: &Global, printed: Printed, paths: &[PathBuf]) -> Result<String, CommandError> {
+    if printed == Printed::Json {
+        let text = "print several runs as one JSON document: each is one of its own";
+        return Err(CommandError::new(ExitCode::Usage, text)
+            .hint("name one run; `testbed compare RUN RUN --format json` sets two beside each other"));
+    }
+    if let Some(matrix) = paths.iter().find(|path| store::is_matrix(path)) {
+        let text = format!(
+            "show {} beside others: it is the directory of a matrix",
+            matrix.display()
+        );
+        return Err(CommandError::new(ExitCode::Usage, text)
+            .hint("name it alone; its cells are run directories below it, and can be named"));
+    }
+    let mut runs = Vec::new();
+    for path in paths {
+        let stored = judge::load(path)?;
+        let findings = findings::judge(&stored.history);
+        let name = path
+            .file_name()
+            .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        runs.push((path, stored, findings, name));
+    }
+    let cells: Vec<Cell<'_>> = runs
+        .iter()
+        .map(|(_, stored, findings, name)| Cell {
+            // `.` and `..` have no name.
+            name: if name.is_empty() { &stored.manifest.name } else { name },
+            ..stored.cell(findings)
+        })
+        .collect();
+    Ok(match printed {
+        Printed::Text | Printed::Json | Printed::Markdown => {
+            let each = cells.iter().zip(&runs);
+            each.map(|(cell, (path, ..))| rendered(global, printed, cell, path))
+                .collect::<Vec<_>>()
+                .join("\n")
+        }
+        Printed::Html => report::html(&cells),
+        Printed::Junit => report::junit(&cells),
+        Printed::Openmetrics => report::openmetrics(&cells),
+        Printed::Github => report::annotations(&cells),
+    })
 }
 
 /// A run in a format.

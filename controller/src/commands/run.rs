@@ -9,6 +9,8 @@ mod chronicle;
 mod github;
 mod ground;
 
+pub(super) use github::tell_github;
+
 use super::blocks::chosen;
 use super::report::rendered;
 use super::screen;

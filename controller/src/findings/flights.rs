@@ -131,7 +131,7 @@ pub const QUERY: Expected = Expected {
 };
 
 /// All of them, in the order of the table.
-pub const OPERATIONS: [Expected; 10] = [CONNECT, GET, SET, WAIT, MULTI, PIPELINED, PSYNC, TRUSTED, SCRAM, QUERY];
+pub static OPERATIONS: [Expected; 10] = [CONNECT, GET, SET, WAIT, MULTI, PIPELINED, PSYNC, TRUSTED, SCRAM, QUERY];
 
 /// How far the counted flights may be from the integer: 5 ms between the two delays, where a flight is 35.
 const RESIDUAL: f64 = 0.15;
@@ -203,6 +203,34 @@ fn flights(medians: &[f64]) -> f64 {
 fn alone(medians: &[f64]) -> [f64; 2] {
     let [short, long] = of_link(medians);
     [quotient(2.0 * short, medians[2]), quotient(2.0 * long, medians[3])]
+}
+
+/// How often an operation paid the delay.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Counted {
+    /// Which.
+    pub operation: &'static Expected,
+    /// One-way delays, by the growth from the one delay to the other.
+    pub by_growth: f64,
+    /// One-way delays, at each delay by itself.
+    pub at_each: [f64; 2],
+}
+
+/// Of every operation that was measured at both delays.
+#[must_use]
+pub fn counted(rows: &Rows<'_>) -> Vec<Counted> {
+    let one = |operation: &'static Expected| {
+        let parts = parts(rows, operation);
+        let medians: Vec<f64> = parts.iter().map(Sampled::median).collect::<Option<_>>()?;
+        let counted = Counted {
+            operation,
+            by_growth: flights(&medians),
+            at_each: alone(&medians),
+        };
+        let all = [counted.by_growth, counted.at_each[0], counted.at_each[1]];
+        all.iter().all(|number| number.is_finite()).then_some(counted)
+    };
+    OPERATIONS.iter().filter_map(one).collect()
 }
 
 fn grows(rows: &Rows<'_>, operation: &Expected) -> Finding {
@@ -326,6 +354,13 @@ mod tests {
         judged.assert_all_hold();
         assert_eq!(judged.findings.len(), 2 * 10 + 1);
         assert_eq!(judged.table.rows.len(), 10);
+        let history = story(as_expected, 24).history();
+        let counted = counted(&Rows {
+            history: &history,
+            block: 12,
+        });
+        assert_eq!(counted.len(), OPERATIONS.len());
+        assert!((counted[8].by_growth - 8.0).abs() < 0.1, "{counted:?}");
         let scram = &judged.table.rows[8];
         assert_eq!(scram[1], "8");
         assert!(scram[2].ends_with("0.00") || scram[2].ends_with("0.01"), "{scram:?}");

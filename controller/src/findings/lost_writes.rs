@@ -31,8 +31,8 @@ const PING_EVERY_MS: i64 = 10_000;
 /// A SELECT in the stream, before the first write to a replica that has just been attached.
 const SELECT_BYTES: i64 = 23;
 
-pub fn judge(rows: &Rows<'_>) -> Judged {
-    let rounds = [Round::of(rows, "a", "at once"), Round::of(rows, "b", "1 s later")];
+pub(super) fn judge(rows: &Rows<'_>) -> Judged {
+    let rounds = rounds(rows);
     let mut judged = Judged {
         table: table(&COLUMNS, rounds.iter().map(|round| round.line(rows)).collect()),
         notes: vec![LEGEND.to_owned()],
@@ -48,6 +48,39 @@ pub fn judge(rows: &Rows<'_>) -> Judged {
         later.gap_is_lost(),
     ];
     judged
+}
+
+/// What was lost in one round, beside the gap.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Loss {
+    /// When it was cut.
+    pub title: &'static str,
+    /// What the replica lacked of the stream, bytes.
+    pub gap_bytes: i64,
+    /// The lost writes in the stream, bytes.
+    pub lost_bytes: i64,
+    /// Acknowledged writes that were not found afterwards.
+    pub lost: usize,
+}
+
+/// Of every round of which all of that is known.
+#[must_use]
+pub fn losses(rows: &Rows<'_>) -> Vec<Loss> {
+    let known = rounds(rows).into_iter().filter(|round| round.lack.is_none());
+    known
+        .filter_map(|round| {
+            Some(Loss {
+                title: round.title,
+                gap_bytes: round.facts.gap_bytes?,
+                lost_bytes: round.lost_bytes()?,
+                lost: round.lost.len(),
+            })
+        })
+        .collect()
+}
+
+fn rounds<'a>(rows: &Rows<'a>) -> [Round<'a>; 2] {
+    [Round::of(rows, "a", "at once"), Round::of(rows, "b", "1 s later")]
 }
 
 /// What a history holds of one round.

@@ -25,6 +25,15 @@ const LEGEND: &str = "Expected: keys in slots that the node serves (its own; wit
 /// Rows: values of the setting.
 pub const VALUES: [&str; 2] = ["no", "yes"];
 
+/// Row of the whole, from before the cut until after the heal: shown and not judged.
+pub const COURSE: &str = "cut";
+
+/// What the time is called at which every node had the setting at this value.
+#[must_use]
+pub fn set_at(value: &str) -> String {
+    format!("allow_reads_{value}_at_ns")
+}
+
 /// The cluster is down.
 const DOWN: &str = "CLUSTERDOWN";
 

@@ -13,15 +13,17 @@ mod table;
 mod tests;
 
 pub use numbers::{Move, Moved, Number, Test};
-pub use settings::Setting;
+pub use settings::{Partial, Setting, Sorted};
 pub use table::{ClaimRow, Counts, Moves, Standing, Tried, Trusted};
 
 use super::Findings;
 use crate::claim::Verdict;
 use crate::history::{BlockNumber, History};
 use crate::manifest::Manifest;
+use crate::plan::Plan;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Number of the block.
 pub const BLOCK: BlockNumber = 15;
@@ -58,6 +60,8 @@ pub struct Read {
     pub findings: Findings,
     /// What it was made of.
     pub manifest: Manifest,
+    /// Plans of its labs by the names of their files, for the picture; nothing is judged by them.
+    pub plans: BTreeMap<String, Plan>,
 }
 
 /// The releases, compared: what a report of a matrix is made from.

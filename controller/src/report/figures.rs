@@ -3,20 +3,27 @@
 
 mod course;
 mod distribution;
+mod lanes;
+mod relays;
 
 use super::plot::{Axis, Chart, Curve, Drawn, Figure, Scale};
 use crate::claim::Sampled;
 use crate::findings::offset_gap::{self, Loss};
 use crate::findings::row::{self, Rows, table};
+use crate::findings::versions::{Move, Number, Versions};
 use crate::findings::waits::FAR;
-use crate::findings::{Table, calibration};
+use crate::findings::{Table, calibration, lost_writes};
 use crate::history::{BlockNumber, History};
 
 /// Figures of a block.
 pub fn of(history: &History, block: BlockNumber) -> Vec<Figure> {
     let rows = Rows { history, block };
     let mut charts: Vec<Chart> = Vec::new();
+    let mut dots = None;
     match block {
+        2 => charts.extend(loss_of_rounds(&rows)),
+        12 => dots = lanes::of_operations(&rows),
+        13 => charts.extend(relays::messages(&rows)),
         9 => charts.extend(loss_and_gap(&rows)),
         10 => charts.extend(wait_and_distance(&rows)),
         14 => charts.extend(calibrated(&rows)),
@@ -24,7 +31,13 @@ pub fn of(history: &History, block: BlockNumber) -> Vec<Figure> {
     }
     charts.extend(distribution::of(&rows));
     let courses = course::of(&rows).into_iter().map(Figure::Course);
-    charts.into_iter().map(Figure::Chart).chain(courses).collect()
+    let charts = charts.into_iter().map(Figure::Chart);
+    charts.chain(dots.map(Figure::Dots)).chain(courses).collect()
+}
+
+/// Times that moved between releases.
+pub fn moved(versions: &Versions, moved: &[(&Number, &Move)]) -> Option<Figure> {
+    lanes::of_moved(versions, moved).map(Figure::Dots)
 }
 
 fn axis(title: &str, unit: &str, scale: Scale) -> Axis {
@@ -107,6 +120,49 @@ fn loss_and_gap(rows: &Rows<'_>) -> Option<Chart> {
             losses.iter().map(line).collect(),
         ),
         curves: losses.iter().map(point).collect(),
+        marks: Vec::new(),
+        marked: String::new(),
+    })
+}
+
+/// Both rounds of block 2, and the line on which the gap is exactly the lost writes.
+fn loss_of_rounds(rows: &Rows<'_>) -> Option<Chart> {
+    let losses = lost_writes::losses(rows);
+    if losses.is_empty() {
+        return None;
+    }
+    let line = |loss: &lost_writes::Loss| {
+        vec![
+            loss.title.to_owned(),
+            loss.gap_bytes.to_string(),
+            loss.lost_bytes.to_string(),
+            loss.lost.to_string(),
+        ]
+    };
+    let point = |loss: &lost_writes::Loss| (loss.gap_bytes as f64, loss.lost as f64);
+    let mut curves: Vec<Curve> = losses
+        .iter()
+        .map(|loss| curve(&format!("cut {}", loss.title), Drawn::Points, vec![point(loss)]))
+        .collect();
+    if let Some(most) = losses.iter().max_by_key(|loss| loss.lost).filter(|most| most.lost > 0) {
+        let end = (most.lost_bytes as f64, most.lost as f64);
+        curves.push(curve(
+            "the bytes of so many writes",
+            Drawn::Reference,
+            vec![(0.0, 0.0), end],
+        ));
+    }
+    Some(Chart {
+        title: "Lost writes against the offset gap".to_owned(),
+        told: "One point per round. On the thin line the gap is exactly the bytes of the lost writes: what is lost is what had not arrived."
+            .to_owned(),
+        x: axis("Offset gap at the cut", "bytes", Scale::Linear),
+        y: axis("Acknowledged writes that were lost", "number", Scale::Linear),
+        numbers: table(
+            &["cut", "gap, bytes", "lost, bytes", "lost writes"],
+            losses.iter().map(line).collect(),
+        ),
+        curves,
         marks: Vec::new(),
         marked: String::new(),
     })

@@ -3,7 +3,7 @@
 //! Both have limits there: ten annotations of a kind per step are shown, and a summary of more than a mebibyte is refused. What is
 //! left out for them is said.
 
-use super::{Cell, Totals, markdown};
+use super::{Cell, Compared, Missing, Totals, markdown};
 use crate::claim::{Finding, Verdict};
 use std::fmt::Write as _;
 
@@ -12,13 +12,19 @@ const MOST: usize = 10;
 /// Longest summary of a step, bytes.
 const LONGEST: usize = 1024 * 1024;
 
-pub(super) fn annotations(cells: &[Cell<'_>]) -> String {
+pub(super) fn annotations(cells: &[Cell<'_>], missing: &[Missing]) -> String {
     let mut errors = Vec::new();
     let mut warnings = Vec::new();
+    for cell in missing.iter().filter(|cell| !cell.left_out) {
+        errors.push((
+            "testbed".to_owned(),
+            format!("{} was not measured: {}", cell.name, cell.reason),
+        ));
+    }
     for cell in cells {
         // Where several are side by side it has to be said of which.
         let of = match cells {
-            [_] => String::new(),
+            [_] if missing.is_empty() => String::new(),
             _ => format!("{}: ", cell.name),
         };
         if let Some(error) = &cell.findings.error {
@@ -88,6 +94,17 @@ pub(super) fn step_summary(cells: &[Cell<'_>]) -> String {
     shortened(brief, LONGEST)
 }
 
+/// Of a matrix: whole, or the comparison without its cells.
+pub(super) fn matrix_summary(compared: &Compared<'_>) -> String {
+    let whole = markdown::matrix::render(compared);
+    if whole.len() <= LONGEST {
+        return whole;
+    }
+    let mut brief = markdown::matrix::comparison(compared);
+    brief.push_str("\nThe cells themselves are too long for this place; they are in the matrix directory.\n");
+    shortened(brief, LONGEST)
+}
+
 /// What does not hold, and no tables.
 fn brief(cell: &Cell<'_>) -> String {
     let mut text = format!(
@@ -136,7 +153,7 @@ mod tests {
     #[test]
     fn what_does_not_hold_is_annotated_and_no_text_ends_its_line() {
         let made = Made::default();
-        let text = annotations(&[made.cell("a")]);
+        let text = annotations(&[made.cell("a")], &[]);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 4, "{text}");
         assert!(lines[0].starts_with("::error title=testbed::the run could not be completed: "));

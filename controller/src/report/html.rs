@@ -6,7 +6,9 @@
 mod block;
 mod lab;
 mod made_of;
+pub(super) mod matrix;
 mod record;
+mod versions;
 
 use super::{Cell, Totals, plot, subtitle};
 use crate::claim::Verdict;
@@ -24,6 +26,17 @@ pub(super) fn render(cells: &[Cell<'_>]) -> String {
         [cell] => format!("testbed: {}", cell.name),
         _ => format!("testbed: {} runs", cells.len()),
     };
+    page(
+        &title,
+        html! {
+            @if cells.len() > 1 { (contents(cells)) }
+            @for (n, cell) in cells.iter().enumerate() { (one(n, cell, cells.len() > 1)) }
+        },
+    )
+}
+
+/// The whole page around what is found.
+fn page(title: &str, found: Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -42,10 +55,7 @@ pub(super) fn render(cells: &[Cell<'_>]) -> String {
                     a.unseen.skip href="#found" { "To what was found" }
                     h1 { (title) }
                 }
-                main {
-                    @if cells.len() > 1 { (contents(cells)) }
-                    @for (n, cell) in cells.iter().enumerate() { (one(n, cell, cells.len() > 1)) }
-                }
+                main { (found) }
                 footer { p { "testbed measures two datacenters made of containers on one machine. Ratios, signs, counts and answers carry over to other \
                     machines; milliseconds do not." } }
             }

@@ -1,7 +1,7 @@
 //! Runs as JUnit XML, as CI servers read it: a suite per run, a case per claim. Diverged is a failure, inconclusive and not
 //! applicable are skipped with their reason, what could not be completed is an error.
 
-use super::Cell;
+use super::{Cell, Missing};
 use crate::claim::{Finding, Verdict};
 use crate::findings::{BlockFindings, Trust};
 use std::fmt::Write as _;
@@ -22,9 +22,10 @@ struct Case {
     told: String,
 }
 
-pub(super) fn render(cells: &[Cell<'_>]) -> String {
+pub(super) fn render(cells: &[Cell<'_>], missing: &[Missing]) -> String {
     let suites: Vec<Vec<Case>> = cells.iter().map(cases).collect();
-    let all = || suites.iter().flatten();
+    let without: Vec<Case> = missing.iter().map(case_of_missing).collect();
+    let all = || suites.iter().flatten().chain(&without);
     let took: f64 = cells.iter().map(Cell::took_s).sum();
     let mut text = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"testbed\" {} time=\"{took:.3}\">\n",
@@ -33,8 +34,32 @@ pub(super) fn render(cells: &[Cell<'_>]) -> String {
     for (cell, cases) in cells.iter().zip(&suites) {
         add_suite(&mut text, cell, cases);
     }
+    for (missing, case) in missing.iter().zip(&without) {
+        // Writing to a text cannot fail.
+        let _ = writeln!(
+            text,
+            "  <testsuite name=\"{}\" {} time=\"0.000\">",
+            escaped(&missing.name),
+            counts(std::iter::once(case))
+        );
+        add_case(&mut text, case);
+        text.push_str("  </testsuite>\n");
+    }
     text.push_str("</testsuites>\n");
     text
+}
+
+fn case_of_missing(missing: &Missing) -> Case {
+    let reason = missing.reason.clone();
+    Case {
+        class: "run".to_owned(),
+        name: "the cell is measured".to_owned(),
+        became: match missing.left_out {
+            true => Became::Skipped(format!("left out: {reason}")),
+            false => Became::Broken(reason),
+        },
+        told: String::new(),
+    }
 }
 
 fn add_suite(text: &mut String, cell: &Cell<'_>, cases: &[Case]) {
@@ -202,7 +227,7 @@ mod tests {
     #[test]
     fn each_verdict_has_its_element_and_is_counted() {
         let made = Made::default();
-        let text = render(&[made.cell("a"), made.cell("b")]);
+        let text = render(&[made.cell("a"), made.cell("b")], &[]);
         assert!(
             text.contains("<testsuites name=\"testbed\" tests=\"10\" failures=\"2\" errors=\"2\" skipped=\"4\""),
             "{text}"
@@ -215,6 +240,20 @@ mod tests {
             text.contains("message=\"not applicable: it needs a Postgres\""),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_cell_without_a_run_is_an_error_and_one_that_was_left_out_is_skipped() {
+        let missing = |name: &str, left_out| Missing {
+            name: name.to_owned(),
+            reason: "raise <the lab>".to_owned(),
+            left_out,
+        };
+        let text = render(&[], &[missing("a", false), missing("b", true)]);
+        let head = "<testsuites name=\"testbed\" tests=\"2\" failures=\"0\" errors=\"1\" skipped=\"1\"";
+        assert!(text.contains(head), "{text}");
+        assert!(text.contains("<error type=\"incomplete\" message=\"raise &lt;the lab&gt;\"/>"));
+        assert!(text.contains("<skipped message=\"left out: raise &lt;the lab&gt;\"/>"));
     }
 
     #[test]

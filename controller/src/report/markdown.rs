@@ -2,6 +2,8 @@
 //!
 //! What comes from outside is escaped, so that a cell with a bar or a star stays a cell with a bar or a star.
 
+pub(super) mod matrix;
+
 use super::{Totals, mark, subtitle, trust};
 use crate::claim::Finding;
 use crate::findings::{BlockFindings, Findings, Table};

@@ -6,6 +6,7 @@
 
 mod chart;
 mod course;
+mod dots;
 mod scale;
 
 pub use course::BECAME;
@@ -24,6 +25,8 @@ const LOOKS: usize = 8;
 pub enum Figure {
     /// Curves over an axis.
     Chart(Chart),
+    /// Points in lanes.
+    Dots(Dots),
     /// A parting of two halves over time.
     Course(Course),
 }
@@ -63,6 +66,8 @@ pub struct Axis {
 pub enum Scale {
     /// Evenly, 0 included.
     Linear,
+    /// Evenly, from the least to the greatest.
+    Near,
     /// Evenly from 0 to 1.
     Share,
     /// By their logarithm.
@@ -104,6 +109,47 @@ pub struct Mark {
     pub label: String,
 }
 
+/// Points in lanes, a lane per thing that has a name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dots {
+    /// Title.
+    pub title: String,
+    /// What is to be seen, in a sentence or two.
+    pub told: String,
+    /// Across.
+    pub x: Axis,
+    /// What the points of a lane are.
+    pub series: Vec<String>,
+    /// From above.
+    pub lanes: Vec<Lane>,
+    /// Vertical lines.
+    pub marks: Vec<Mark>,
+    /// What the vertical lines are (empty: there are none).
+    pub marked: String,
+    /// The same as numbers.
+    pub numbers: Table,
+}
+
+/// A lane.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lane {
+    /// What it is.
+    pub name: String,
+    /// Its points.
+    pub dots: Vec<Dot>,
+}
+
+/// A point of a lane.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dot {
+    /// Which of the series.
+    pub series: usize,
+    /// Where.
+    pub at: f64,
+    /// Its interval.
+    pub between: Option<(f64, f64)>,
+}
+
 /// How two halves of a cluster went through a parting.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Course {
@@ -117,6 +163,8 @@ pub struct Course {
     pub to_s: f64,
     /// When the halves met again.
     pub joined_s: f64,
+    /// What was changed in between.
+    pub marks: Vec<Mark>,
     /// The halves.
     pub halves: Vec<HalfCourse>,
     /// The same as numbers.
@@ -183,6 +231,7 @@ impl Figure {
     pub fn title(&self) -> &str {
         match self {
             Self::Chart(chart) => &chart.title,
+            Self::Dots(dots) => &dots.title,
             Self::Course(course) => &course.title,
         }
     }
@@ -191,6 +240,7 @@ impl Figure {
     pub fn markup(&self) -> Markup {
         let (drawn, legend, told, numbers) = match self {
             Self::Chart(chart) => (chart::draw(chart), chart::legend(chart), &chart.told, &chart.numbers),
+            Self::Dots(dots) => (dots::draw(dots), dots::legend(dots), &dots.told, &dots.numbers),
             Self::Course(course) => (course::draw(course), course::legend(), &course.told, &course.numbers),
         };
         html! {

@@ -1,13 +1,13 @@
 //! Releases compared, for people at a terminal: the table of claims block by block, what moved, the times that moved, and
 //! the settings that differ. Colour only where it is allowed, and every mark legible without it.
 
+use super::compared::{self, ms};
 use super::wrap::wrap;
 use super::{Style, WIDTH, mark};
 use crate::claim::Verdict;
 use crate::findings::card;
 use crate::findings::versions::{
-    ClaimRow, DOES_NOT_SHOW, Incomplete, Move, Moved, Number, QUESTION, Setting, Standing, TITLE, Tried, Trusted,
-    Versions,
+    ClaimRow, DOES_NOT_SHOW, Incomplete, Moved, QUESTION, Standing, TITLE, Tried, Versions,
 };
 use comfy_table::{CellAlignment, ContentArrangement, presets};
 
@@ -143,36 +143,12 @@ impl Page {
             return;
         }
         self.heading(&format!("Times that moved against {}", first.name));
-        let mut moved: Vec<(&Number, &Move)> = versions
-            .numbers
-            .iter()
-            .flat_map(|number| number.moves.iter().map(move |moved| (number, moved)))
-            .filter(|(_, moved)| !matches!(moved.moved, Moved::WithinNoise | Moved::Untested))
-            .collect();
-        let count = |kind: Moved| moved.iter().filter(|(_, moved)| moved.moved == kind).count();
-        let said = match test.rounds {
-            1 => format!("{} have samples that differ", count(Moved::SamplesDiffer)),
-            _ => format!(
-                "{} moved beyond noise (at most {:.0} % of such falsely), {} more lie apart in all rounds, which are too few to \
-                 rule out chance",
-                count(Moved::BeyondNoise),
-                test.false_share * 100.0,
-                count(Moved::Apart)
-            ),
-        };
-        let text = format!("Of {} comparisons {said}; {}.", test.comparisons, test.method);
+        let moved = compared::moved_times(versions);
+        let text = compared::told_of_times(versions, &moved);
         self.painted("2", &text, "  ", "  ");
-        let hosts = moved
-            .iter()
-            .filter(|(number, moved)| number.control && moved.moved != Moved::Apart)
-            .count();
-        if hosts > 0 {
-            let text = format!(
-                "{hosts} of them are round trips of the link itself, in which no server takes part: the host moved too."
-            );
+        if let Some(text) = compared::told_of_host(&moved) {
             self.painted("33", &text, "  ", "  ");
         }
-        moved.sort_by(|one, other| other.1.ratio.ln().abs().total_cmp(&one.1.ratio.ln().abs()));
         let left_out = moved.len().saturating_sub(MOST_NUMBERS);
         let rows = moved.iter().take(MOST_NUMBERS).map(|(number, moved)| {
             vec![
@@ -180,10 +156,10 @@ impl Page {
                 moved.release.clone(),
                 ms(number.first_ns),
                 ms(moved.here_ns),
-                format!("{:.3} [{:.3}, {:.3}]", moved.ratio, moved.low, moved.high),
+                compared::ratio(moved),
                 format!(
                     "{}{}",
-                    moved.corrected.map_or_else(|| "-".to_owned(), p),
+                    compared::corrected(moved),
                     if moved.moved == Moved::Apart { " apart" } else { "" }
                 ),
             ]
@@ -208,28 +184,21 @@ impl Page {
             return;
         }
         self.heading("Settings that differ");
-        let has_all = |setting: &&Setting| setting.values.iter().all(|values| !values.is_empty());
-        let (changed, partial): (Vec<&Setting>, Vec<&Setting>) = versions.settings.iter().partition(has_all);
-        if !changed.is_empty() {
+        let sorted = versions.sorted_settings();
+        if !sorted.changed.is_empty() {
             let mut header = vec!["setting".to_owned()];
             header.extend(versions.releases.iter().map(|release| release.name.clone()));
-            let rows = changed.iter().map(|setting| {
+            let rows = sorted.changed.iter().map(|setting| {
                 let mut row = vec![setting.name.clone()];
-                row.extend(setting.values.iter().map(|values| shortened(&values.join(" / "))));
+                row.extend(setting.values.iter().map(|values| shortened(values)));
                 row
             });
             self.grid(&header, rows.collect());
         }
-        for (release, column) in versions.releases.iter().zip(0..) {
-            let lacks: Vec<&str> = partial
-                .iter()
-                .filter(|setting| setting.values[column].is_empty())
-                .map(|setting| setting.name.as_str())
-                .collect();
-            if !lacks.is_empty() {
-                let text = format!("{} has no {}", release.name, lacks.join(", "));
-                self.painted("2", &text, "  · ", "    ");
-            }
+        for partial in &sorted.partial {
+            let names: Vec<&str> = partial.settings.iter().map(|setting| setting.name.as_str()).collect();
+            self.painted("", &format!("{}:", partial.title()), "  · ", "    ");
+            self.painted("2", &names.join(", "), "    ", "    ");
         }
     }
 
@@ -244,33 +213,18 @@ impl Page {
         }
         self.heading(heading);
         for cell in cells {
-            let text = format!(
-                "{}, {}, repeat {}: {}",
-                cell.release, cell.topology, cell.repeat, cell.reason
-            );
-            self.painted("31", &text, "  ", "    ");
+            self.painted("31", &compared::told_of_cell(cell), "  ", "    ");
         }
     }
 
     fn totals(&mut self, versions: &Versions) {
-        let count = |standing: Standing| {
-            let all = versions.claims.iter().flat_map(|row| &row.tried);
-            all.filter(|tried| tried.standing == standing).count()
-        };
         let code = match versions.verdict {
             Some(Verdict::Holds) => "32",
             Some(Verdict::Diverged) => "31",
             Some(Verdict::Inconclusive) | None => "33",
         };
         self.line("");
-        let text = format!(
-            "{} passed, {} failed, {} skipped, {} not applicable; {} moved",
-            count(Standing::Holds),
-            count(Standing::Diverged),
-            count(Standing::Inconclusive),
-            count(Standing::NotApplicable),
-            versions.moved.len()
-        );
+        let text = compared::totals(versions);
         self.painted(code, &text, "", "  ");
     }
 }
@@ -283,39 +237,21 @@ fn row(claim: &ClaimRow) -> Vec<String> {
 
 /// `✓ 3/3`, `✗ 1/3 suspect`: how many repeats had the verdict that counts.
 fn cell(tried: &Tried) -> String {
-    let Some(verdict) = tried.standing.verdict() else {
-        return "n/a".to_owned();
-    };
-    let counts = tried.counts;
-    let same = match verdict {
-        Verdict::Holds => counts.held,
-        Verdict::Diverged => counts.diverged,
-        Verdict::Inconclusive => counts.inconclusive,
-    };
-    let trust = match tried.trust {
-        Trusted::Sound => "",
-        Trusted::Suspect => " suspect",
-        Trusted::Void => " void",
-    };
-    format!("{} {same}/{}{trust}", mark(verdict), counts.all())
-}
-
-fn ms(ns: f64) -> String {
-    format!("{:.3}", ns / 1e6)
-}
-
-fn p(p: f64) -> String {
-    if p < 0.0001 {
-        "<0.0001".to_owned()
-    } else {
-        format!("{p:.4}")
+    let counts = compared::repeats(tried);
+    match tried.standing.verdict() {
+        Some(verdict) => format!("{} {counts}", mark(verdict)),
+        None => counts,
     }
 }
 
-fn shortened(value: &str) -> String {
+/// A release that has no such setting has a dash.
+fn shortened(values: &[String]) -> String {
+    if values.is_empty() {
+        return "-".to_owned();
+    }
+    let value = compared::value(values);
     match value.char_indices().nth(LONGEST_VALUE) {
-        None if value.is_empty() => "(empty)".to_owned(),
-        None => value.to_owned(),
+        None => value,
         Some((at, _)) => format!("{}...", &value[..at]),
     }
 }

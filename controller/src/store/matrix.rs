@@ -9,6 +9,7 @@ use crate::document::document;
 use crate::findings;
 use crate::manifest::Manifest;
 use crate::matrix::{Cell, Matrix};
+use crate::report::{self, Compared, Style};
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
@@ -85,13 +86,22 @@ impl MatrixDirectory {
         write(&self.path.join(MATRIX), &document("matrix", matrix))
     }
 
-    /// Writes what was judged, for people and for programs.
+    /// Writes the report in the formats that people and CI servers look for, as for a run.
     ///
     /// # Errors
     /// The system refused.
-    pub fn write_judged(&self, text: &str, json: &str) -> Result<(), StoreError> {
-        write(&self.path.join("report.txt"), text)?;
-        write(&self.path.join("report.json"), json)
+    pub fn write_judged(&self, compared: &Compared<'_>) -> Result<(), StoreError> {
+        let versions = compared.versions;
+        for (name, text) in [
+            ("report.txt", report::versions(versions, Style::default())),
+            ("report.md", report::matrix_markdown(compared)),
+            ("report.json", document("versions", versions)),
+            ("report.xml", report::matrix_junit(compared)),
+            ("report.html", report::matrix_html(compared)),
+        ] {
+            write(&self.path.join(name), &text)?;
+        }
+        Ok(())
     }
 
     /// Removes what a cell has written.

@@ -12,12 +12,21 @@ use std::path::Path;
 /// Tells what was asked for. A summary that cannot be written is an error: who asked for it would miss it.
 pub(super) fn tell(args: &GithubArgs, cell: &Cell<'_>) -> Result<(), CommandError> {
     let cells = std::slice::from_ref(cell);
+    tell_github(args, || report::annotations(cells), || report::step_summary(cells))
+}
+
+/// The same for what is no run.
+pub(in crate::commands) fn tell_github(
+    args: &GithubArgs,
+    annotations: impl FnOnce() -> String,
+    summary: impl FnOnce() -> String,
+) -> Result<(), CommandError> {
     if args.annotate {
-        say_as_it_is(report::annotations(cells));
+        say_as_it_is(annotations());
     }
     // Set to nothing is not set.
     match &args.step_summary {
-        Some(path) if !path.is_empty() => append(Path::new(path), &report::step_summary(cells)),
+        Some(path) if !path.is_empty() => append(Path::new(path), &summary()),
         _ => Ok(()),
     }
 }

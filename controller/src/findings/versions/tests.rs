@@ -77,6 +77,7 @@ fn with_settings(release: &str, repeat: u32, history: History, settings: &[(&str
             findings: judge(&history),
             history,
             manifest: manifest(release, settings),
+            plans: BTreeMap::new(),
         })),
     }
 }

@@ -1,9 +1,10 @@
 //! How both halves of a cluster went through a parting, from what their own probes saw: what each node said of the cluster, when
 //! roles changed, and what became of the operations.
 
+use crate::findings::reads_when_down;
 use crate::findings::row::{Rows, table};
 use crate::history::{ClusterPlaced, HalfWatched, NodePlaced, What};
-use crate::report::plot::{BECAME, Course, HalfCourse, NodeCourse, Rate, Span, State};
+use crate::report::plot::{BECAME, Course, HalfCourse, Mark, NodeCourse, Rate, Span, State};
 use wire::{LookRun, NodeLooks, Outcome, OutcomeRun};
 
 /// Width of a step of the rates, seconds: several operations of each row fall into one.
@@ -48,9 +49,22 @@ fn course(rows: &Rows<'_>, row: &str) -> Option<Course> {
         from_s: clock.s(from_ns),
         to_s: clock.s(to_ns),
         joined_s: clock.s(joined_ns),
+        marks: marks(rows, row, clock),
         halves,
         numbers: table(&["half", "node", "cluster_state, seconds since the parting", "role"], lines),
     })
+}
+
+/// When what decides about reads was changed, in block 8.
+fn marks(rows: &Rows<'_>, row: &str, clock: Clock) -> Vec<Mark> {
+    let mark = |value: &&str| {
+        let at_ns = u64::try_from(rows.fact(row, &reads_when_down::set_at(value))?).ok()?;
+        Some(Mark {
+            at: clock.s(at_ns),
+            label: format!("reads {value}"),
+        })
+    };
+    reads_when_down::VALUES.iter().filter_map(mark).collect()
 }
 
 /// Seconds since the parting.

@@ -4,7 +4,7 @@ use super::{axis, median_ms};
 use crate::claim::Sampled;
 use crate::findings::row::{self, Rows, table};
 use crate::findings::waits::FAR;
-use crate::findings::{far_cache, nodelay, price_of_wait, visibility_lag};
+use crate::findings::{far_cache, nodelay, price_of_wait, serialising, visibility_lag};
 use crate::report::plot::{Axis, Chart, Curve, Drawn, Mark, Scale};
 use crate::stats::Summary;
 
@@ -20,6 +20,10 @@ pub fn of(rows: &Rows<'_>) -> Vec<Chart> {
         7 => distribution(rows, "Latency of a read", &distances, reads(rows, &distances)),
         10 => distribution(rows, "Latency of SET + WAIT 1", &distances, waits(rows, &distances)),
         11 => distribution(rows, "SET + WAIT 1 through a relay, zero delay", &[], relayed(rows)),
+        13 => {
+            let title = "SET + WAIT 1 through a relay, 20 ms one way";
+            distribution(rows, title, &[USUAL_NS], ordered(rows))
+        }
         _ => None,
     };
     chart.into_iter().collect()
@@ -88,6 +92,17 @@ fn relayed(rows: &Rows<'_>) -> Vec<Named> {
         (nodelay::OFF, "TCP_NODELAY off"),
     ];
     let at = |(row, label): (&str, &str)| (label.to_owned(), rows.sampled(row, "set_wait", Some(0)));
+    labels.map(at).into()
+}
+
+fn ordered(rows: &Rows<'_>) -> Vec<Named> {
+    let labels = [
+        (serialising::WIRE, "pipelined, TCP_NODELAY on"),
+        (serialising::SERIAL, "serialising, TCP_NODELAY on"),
+        (serialising::WIRE_OFF, "pipelined, TCP_NODELAY off"),
+        (serialising::SERIAL_OFF, "serialising, TCP_NODELAY off"),
+    ];
+    let at = |(row, label): (&str, &str)| (label.to_owned(), rows.sampled(row, "set_wait", Some(USUAL_NS)));
     labels.map(at).into()
 }
 
@@ -182,7 +197,7 @@ mod tests {
 
     #[test]
     fn nothing_measured_is_not_drawn() {
-        for block in [1, 3, 7, 10, 11, 99] {
+        for block in [1, 3, 7, 10, 11, 13, 99] {
             let history = Story::of(block).history();
             let rows = Rows {
                 history: &history,

@@ -18,17 +18,38 @@ pub fn section(n: usize, cell: &Cell<'_>, block: &BlockFindings) -> Markup {
             } @else {
                 p { (verdict(combine(&block.findings))) }
                 p.question { (block.question) }
-                @if let Some(error) = &block.error { p.error { "Not completed: " (error) } }
-                (drawn(cell, block))
-                @let figures = figures::of(cell.history, block.block);
-                @if !figures.is_empty() { div.figures { @for figure in &figures { (figure.markup()) } } }
-                (numbers(cell, block))
-                @if !block.findings.is_empty() {
-                    h4 { "Claims" }
-                    ul.claims { @for finding in &block.findings { (claim(finding)) } }
-                }
+                (measured(cell, block, Drawn::Whole))
                 (parts(block))
             }
+        }
+    }
+}
+
+/// Whether a block is shown with its picture and figures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Drawn {
+    /// With them.
+    Whole,
+    /// Without: they are those of another repeat.
+    Table,
+}
+
+/// What was measured: picture, figures, table, claims.
+pub fn measured(cell: &Cell<'_>, block: &BlockFindings, as_drawn: Drawn) -> Markup {
+    let whole = as_drawn == Drawn::Whole;
+    let figures = if whole {
+        figures::of(cell.history, block.block)
+    } else {
+        Vec::new()
+    };
+    html! {
+        @if let Some(error) = &block.error { p.error { "Not completed: " (error) } }
+        @if whole { (drawn(cell, block)) }
+        @if !figures.is_empty() { div.figures { @for figure in &figures { (figure.markup()) } } }
+        (numbers(cell, block))
+        @if !block.findings.is_empty() {
+            h4 { "Claims" }
+            ul.claims { @for finding in &block.findings { (claim(finding)) } }
         }
     }
 }
@@ -79,6 +100,15 @@ fn parts(block: &BlockFindings) -> Markup {
     html! {
         dl.parts {
             dt { "Does not show" } dd { (block.does_not_show) }
+            (vouched(block))
+            dt { "Method" } dd { (block.method) }
+        }
+    }
+}
+
+/// Trust, and what it rests on: parts of a list.
+pub fn vouched(block: &BlockFindings) -> Markup {
+    html! {
             dt { "Trust: " (super::trust_word(&block.trust)) }
             dd {
                 @match &block.trust {
@@ -89,7 +119,5 @@ fn parts(block: &BlockFindings) -> Markup {
             @if !block.evidence.is_empty() {
                 dt { "What that rests on" } dd { ul { @for line in &block.evidence { li { (line) } } } }
             }
-            dt { "Method" } dd { (block.method) }
-        }
     }
 }

@@ -12,20 +12,27 @@ pub fn section(n: usize, manifest: &Manifest) -> Markup {
     html! {
         section.block aria-labelledby=(heading) {
             h3 id=(heading) { "What it was made of" }
-            (wide("Host, engine and instrument", facts(manifest)))
-            @for lab in labs(manifest) {
-                h4 { "Lab of topology " (lab.topology) }
-                (super::table(&servers(lab), &format!("Servers of {}", lab.topology)))
-                p.name { "topology sha256 " (lab.topology_sha256) }
-            }
-            h4 { "Images" }
-            (images(manifest))
-            p.dim { "The exact packages in an image of testbed's own, and the effective configuration of every server, are in the manifest of the run." }
+            (parts("", manifest))
             @if !manifest.command_line.is_empty() {
                 h3 { "The same again" }
                 pre { code { (manifest.command()) } }
             }
         }
+    }
+}
+
+/// All but the command. `of` tells tables of several runs apart.
+pub fn parts(of: &str, manifest: &Manifest) -> Markup {
+    html! {
+        (wide(&format!("Host, engine and instrument{of}"), facts(manifest)))
+        @for lab in labs(manifest) {
+            h4 { "Lab of topology " (lab.topology) }
+            (super::table(&servers(lab), &format!("Servers of {}{of}", lab.topology)))
+            p.name { "topology sha256 " (lab.topology_sha256) }
+        }
+        h4 { "Images" }
+        (images(manifest))
+        p.dim { "The exact packages in an image of testbed's own, and the effective configuration of every server, are in the manifest of the run." }
     }
 }
 

@@ -2,7 +2,7 @@
 //! stand above the curves, in as many rows as they need.
 
 use super::scale::Laid;
-use super::{Chart, Curve, Drawn, Scale, WIDTH, look, point, px};
+use super::{Chart, Curve, Drawn, Mark, Scale, WIDTH, look, point, px};
 use maud::{Markup, html};
 use std::fmt::Write as _;
 
@@ -31,8 +31,8 @@ pub fn draw(chart: &Chart) -> Markup {
         .flat_map(|curve| curve.points.iter().map(|point| point.1));
     let marks = chart.marks.iter().map(|mark| mark.at);
     let x = Laid::out(chart.x.scale, xs.chain(marks), LEFT, RIGHT);
-    let rows = label_rows(chart, &x);
-    let top = ROW * (1 + rows.iter().max().map_or(0, |row| row + 1)) as f64 + 8.0;
+    let (marks, rows) = marks_of(&chart.marks, |at| x.place(at));
+    let top = ROW * (1 + rows) as f64 + 8.0;
     let bottom = top + HEIGHT;
     let y = Laid::out(chart.y.scale, ys, bottom, top);
     let height = bottom + BELOW;
@@ -43,10 +43,9 @@ pub fn draw(chart: &Chart) -> Markup {
             text.axis x="0" y="13" { (chart.y.title) }
             (grid(&x, &y, top, bottom))
             text.axis x=(px(RIGHT)) y=(px(height - 5.0)) text-anchor="end" { (chart.x.title) }
-            @for (mark, row) in chart.marks.iter().zip(&rows) {
-                @let at = x.place(mark.at);
+            @for (at, row, label) in marks {
                 path.mark d=(format!("M{} {}V{}", px(at), px(top), px(bottom))) {}
-                text.marked x=(px(at)) y=(px(ROW * (row + 2) as f64 - 3.0)) text-anchor="middle" { (mark.label) }
+                text.marked x=(px(at)) y=(px(ROW * (row + 2) as f64 - 3.0)) text-anchor="middle" { (label) }
             }
             @for (n, curve) in chart.curves.iter().enumerate() {
                 (drawn(n, curve, &x, &y))
@@ -76,13 +75,13 @@ fn grid(x: &Laid, y: &Laid, top: f64, bottom: f64) -> Markup {
     }
 }
 
-/// Row of each label, so that no two of a row touch.
-fn label_rows(chart: &Chart, x: &Laid) -> Vec<usize> {
+/// Vertical lines: where each is, the row of its label so that no two of a row touch, and the label; and how many rows there are.
+pub fn marks_of<'a>(marks: &'a [Mark], x: impl Fn(f64) -> f64) -> (Vec<(f64, usize, &'a str)>, usize) {
     let mut ends: Vec<f64> = Vec::new();
-    let mut rows = Vec::new();
-    for mark in &chart.marks {
+    let mut placed = Vec::new();
+    for mark in marks {
         let half = LETTER * mark.label.chars().count() as f64 / 2.0;
-        let at = x.place(mark.at);
+        let at = x(mark.at);
         let row = ends
             .iter()
             .position(|end| *end + 4.0 <= at - half)
@@ -91,9 +90,9 @@ fn label_rows(chart: &Chart, x: &Laid) -> Vec<usize> {
             Some(end) => *end = at + half,
             None => ends.push(at + half),
         }
-        rows.push(row);
+        placed.push((at, row, mark.label.as_str()));
     }
-    rows
+    (placed, ends.len())
 }
 
 fn drawn(n: usize, curve: &Curve, x: &Laid, y: &Laid) -> Markup {
@@ -171,7 +170,7 @@ impl Scale {
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
-            Self::Linear | Self::Share => "",
+            Self::Linear | Self::Near | Self::Share => "",
             Self::Log | Self::LogFromZero => ", logarithmic",
         }
     }
@@ -179,7 +178,7 @@ impl Scale {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Axis, Mark};
+    use super::super::Axis;
     use super::*;
     use crate::findings::Table;
 
@@ -236,7 +235,9 @@ mod tests {
             vec![mark(10.0), mark(11.0), mark(12.0), mark(90.0)],
         );
         let x = Laid::out(Scale::Log, [1.0, 100.0].into_iter(), LEFT, RIGHT);
-        assert_eq!(label_rows(&chart, &x), [0, 1, 2, 0]);
+        let (placed, rows) = marks_of(&chart.marks, |at| x.place(at));
+        let of_each: Vec<usize> = placed.iter().map(|(_, row, _)| *row).collect();
+        assert_eq!((of_each, rows), (vec![0, 1, 2, 0], 3));
     }
 
     #[test]

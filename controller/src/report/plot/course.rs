@@ -1,6 +1,7 @@
 //! A parting over time: per half a lane for each node with what it said of the cluster, where its role changed, and below
 //! these what became of the operations. The time in which the halves were parted is shaded.
 
+use super::chart::marks_of;
 use super::scale::Laid;
 use super::{Course, HalfCourse, NodeCourse, Scale, State, WIDTH, look, px};
 use maud::{Markup, html};
@@ -19,6 +20,8 @@ const RATES: f64 = 64.0;
 const HEADING: f64 = 24.0;
 /// Heading of the whole, where the shaded time is named.
 const TOP: f64 = 22.0;
+/// One row of labels of vertical lines.
+const ROW: f64 = 17.0;
 /// Below everything: labels of ticks and the title of the axis.
 const BELOW: f64 = 42.0;
 
@@ -28,7 +31,9 @@ pub fn draw(course: &Course) -> Markup {
         let share = (at_s - course.from_s) / (course.to_s - course.from_s).max(1e-9);
         LEFT + (RIGHT - LEFT) * share.clamp(0.0, 1.0)
     };
-    let mut y = TOP;
+    let (marks, rows) = marks_of(&course.marks, &x);
+    let top = TOP + ROW * rows as f64;
+    let mut y = top;
     let tops: Vec<f64> = course
         .halves
         .iter()
@@ -47,8 +52,12 @@ pub fn draw(course: &Course) -> Markup {
         svg.plot viewBox=(format!("0 0 {WIDTH} {height}")) role="img" aria-label=(course.title) {
             title { (course.title) }
             desc { (course.told) }
-            rect.parted x=(px(x(0.0))) y=(px(TOP - 4.0)) width=(px(x(course.joined_s) - x(0.0))) height=(px(bottom - TOP + 4.0)) {}
+            rect.parted x=(px(x(0.0))) y=(px(top - 4.0)) width=(px(x(course.joined_s) - x(0.0))) height=(px(bottom - top + 4.0)) {}
             text.marked x=(px((x(0.0) + x(course.joined_s)) / 2.0)) y="13" text-anchor="middle" { "parted" }
+            @for (at, row, label) in marks {
+                path.mark d=(format!("M{} {}V{}", px(at), px(top - 4.0), px(bottom))) {}
+                text.marked x=(px(at)) y=(px(TOP + ROW * (row as f64 + 1.0) - 9.0)) text-anchor="middle" { (label) }
+            }
             @for (half, top) in course.halves.iter().zip(&tops) {
                 (half_of(half, *top, &x, course.from_s))
             }

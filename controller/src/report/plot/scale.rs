@@ -33,6 +33,10 @@ impl Laid {
                 let step = step(low, high);
                 ((low / step).floor() * step, (high / step).ceil() * step)
             }
+            Scale::Near => {
+                let step = step(low, high);
+                ((low / step).floor() * step, (high / step).ceil() * step)
+            }
             // Half a tenth of a decade of air, so that no curve runs along the edge.
             Scale::Log => (low - 0.05, high + 0.05),
             Scale::LogFromZero => (0.0, high * 1.05),
@@ -61,7 +65,7 @@ impl Laid {
             Scale::Share => [0.0, 0.25, 0.5, 0.75, 1.0]
                 .map(|share| (share, share.to_string()))
                 .to_vec(),
-            Scale::Linear => {
+            Scale::Linear | Scale::Near => {
                 let step = step(self.low, self.high);
                 let first = (self.low / step).round();
                 let count = ((self.high - self.low) / step).round();
@@ -108,7 +112,7 @@ impl Laid {
 /// A value in the measure of its axis; what has no logarithm has none.
 fn measure(scale: Scale, value: f64) -> Option<f64> {
     let measured = match scale {
-        Scale::Linear | Scale::Share => value,
+        Scale::Linear | Scale::Near | Scale::Share => value,
         Scale::Log => value.log10(),
         Scale::LogFromZero => (value + 1.0).log10(),
     };
@@ -157,6 +161,10 @@ mod tests {
             labels(Scale::Linear, &[-180.0, 45.0]),
             ["\u{2212}200", "\u{2212}150", "\u{2212}100", "\u{2212}50", "0", "50"]
         );
+        assert_eq!(
+            labels(Scale::Near, &[0.97, 1.16]),
+            ["0.95", "1.00", "1.05", "1.10", "1.15", "1.20"]
+        );
         assert_eq!(labels(Scale::Log, &[0.01, 80.0]), ["0.01", "0.1", "1", "10"]);
         assert_eq!(labels(Scale::Log, &[8.0, 90.0]), ["10", "20", "50", "100"]);
         assert_eq!(
@@ -170,6 +178,7 @@ mod tests {
     fn ends_lie_at_the_ends_and_nothing_lies_beyond() {
         for (scale, values) in [
             (Scale::Linear, [-5.0, 17.0]),
+            (Scale::Near, [5.0, 17.0]),
             (Scale::Share, [0.0, 1.0]),
             (Scale::Log, [0.1, 17.0]),
             (Scale::LogFromZero, [0.0, 17.0]),
@@ -185,7 +194,7 @@ mod tests {
 
     #[test]
     fn an_axis_without_values_or_with_one_has_ends_all_the_same() {
-        for scale in [Scale::Linear, Scale::Log, Scale::LogFromZero] {
+        for scale in [Scale::Linear, Scale::Near, Scale::Log, Scale::LogFromZero] {
             for values in [&[][..], &[0.0], &[7.0]] {
                 let laid = Laid::out(scale, values.iter().copied(), 0.0, 10.0);
                 assert!(laid.place(7.0).is_finite());
