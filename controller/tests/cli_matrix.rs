@@ -211,6 +211,63 @@ fn the_table_is_the_committed_one() {
 }
 
 #[test]
+fn a_matrix_is_reported_in_every_format_and_a_files_name_says_which() {
+    let directory = directory(&["redis-7.0.15"]);
+    let path = directory.path().to_str().expect("a path is UTF-8");
+    for (format, told) in [
+        ("text", "Block 15"),
+        ("json", "\"kind\": \"versions\""),
+        ("markdown", "<details><summary>redis-7.0.15, two-dc: "),
+        ("html", "<h1>testbed: matrix of 2 releases</h1>"),
+        ("junit", "<testsuite name=\"redis-7.0.15, two-dc\" "),
+        ("openmetrics", "cell=\"redis-7.0.15, two-dc\""),
+        ("github", "::error title=testbed::valkey-9.1, two-dc was not measured: "),
+    ] {
+        let output = testbed(&["report", path, "--format", format]);
+        assert_eq!(output.status.code(), Some(0), "{format}: {}", text(&output.stderr));
+        let stdout = text(&output.stdout);
+        assert!(stdout.contains(told), "{format}: {stdout}");
+    }
+    // A cell without a run is no success of anybody.
+    let junit = text(&testbed(&["report", path, "--format", "junit"]).stdout);
+    assert!(
+        junit.contains("<error type=\"incomplete\" message=\"it was not measured\"/>"),
+        "{junit}"
+    );
+    let file = directory.path().join("r.html");
+    let output = testbed(&["report", path, "-o", file.to_str().expect("a path is UTF-8")]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(std::fs::read_to_string(&file).is_ok_and(|page| page.starts_with("<!DOCTYPE html>")));
+}
+
+#[test]
+fn several_runs_are_reported_beside_each_other_and_are_no_json_document_and_no_matrix() {
+    let (golden, other) = (golden("run"), run(str::to_owned));
+    let [golden, other] = [&golden, other.path()].map(|path| path.to_str().expect("a path is UTF-8"));
+    let junit = testbed(&["report", golden, other, "--format", "junit"]);
+    assert_eq!(junit.status.code(), Some(0), "{}", text(&junit.stderr));
+    let junit = text(&junit.stdout);
+    assert_eq!(junit.matches("<testsuite name=").count(), 2, "{junit}");
+    assert!(
+        junit.contains("<testsuite name=\"run\""),
+        "called by its directory: {junit}"
+    );
+    let page = text(&testbed(&["report", golden, other, "--format", "html"]).stdout);
+    assert!(page.contains("<h1>testbed: 2 runs</h1>"));
+    let matrix = directory(&["redis-7.0.15"]);
+    let matrix = matrix.path().to_str().expect("a path is UTF-8");
+    for (words, told) in [
+        (["report", golden, other, "--format", "json"], "as one JSON document"),
+        (["report", golden, matrix, "--format", "html"], "directory of a matrix"),
+    ] {
+        let output = testbed(&words);
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(told) && stderr.contains("hint"), "{stderr}");
+    }
+}
+
+#[test]
 fn a_cell_that_is_missing_is_not_completed_and_holds_nothing() {
     let directory = directory(&["redis-7.0.15"]);
     let path = directory.path().to_str().expect("a path is UTF-8");

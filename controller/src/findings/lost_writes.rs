@@ -360,6 +360,20 @@ mod tests {
     }
 
     #[test]
+    fn of_both_rounds_the_loss_stands_beside_the_gap() {
+        let history = usual().history();
+        let losses = losses(&Rows {
+            history: &history,
+            block: 2,
+        });
+        let numbers: Vec<(i64, i64, usize)> = losses
+            .iter()
+            .map(|loss| (loss.gap_bytes, loss.lost_bytes, loss.lost))
+            .collect();
+        assert_eq!(numbers, [(93 * THREE_DIGITS, 93 * THREE_DIGITS, 93), (0, 0, 0)]);
+    }
+
+    #[test]
     fn the_records_own_numbers_hold() {
         let judged = usual().judged();
         judged.assert_all_hold();

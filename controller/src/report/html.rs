@@ -80,6 +80,11 @@ fn contents(cells: &[Cell<'_>]) -> Markup {
 fn one(n: usize, cell: &Cell<'_>, several: bool) -> Markup {
     let findings = cell.findings;
     let class = findings.verdict.map_or("inconclusive", Verdict::word);
+    let of = if several {
+        format!(", {}", cell.name)
+    } else {
+        String::new()
+    };
     html! {
         section id=(format!("run{n}")) {
             h2 id=[(n == 0).then_some("found")] { @if several { (cell.name) } @else { "What was found" } }
@@ -88,15 +93,15 @@ fn one(n: usize, cell: &Cell<'_>, several: bool) -> Markup {
                 p { (verdict(findings.verdict)) ": " (Totals::of(findings).line()) " (claims that held, diverged, were inconclusive)" }
                 @if let Some(error) = &findings.error { p.error { "The run could not be completed: " (error) } }
             }
-            (summary(n, findings))
-            @for found in &findings.blocks { (block::section(n, cell, found)) }
-            (made_of::section(n, cell.manifest))
+            (summary(n, findings, &of))
+            @for found in &findings.blocks { (block::section(n, cell, found, &of)) }
+            (made_of::section(n, cell.manifest, &of))
         }
     }
 }
 
 /// A line per block.
-fn summary(n: usize, findings: &Findings) -> Markup {
+fn summary(n: usize, findings: &Findings, of: &str) -> Markup {
     if findings.blocks.is_empty() {
         return html! { p { "No block was run." } };
     }
@@ -108,7 +113,7 @@ fn summary(n: usize, findings: &Findings) -> Markup {
             .count()
     };
     wide(
-        "Verdicts by block",
+        &format!("Verdicts by block{of}"),
         html! {
             table {
                 caption { "Claims by block and verdict" }
@@ -172,13 +177,13 @@ fn wide(label: &str, content: Markup) -> Markup {
 
 /// A table; its first column names the rows.
 pub(super) fn table(table: &Table, label: &str) -> Markup {
-    // What begins as a number and goes on as a sentence has to wrap as one.
+    // What begins as a number and goes on in words is a text, and has to wrap as one. A unit is no word.
     let short = |i: usize| {
-        table
-            .rows
-            .iter()
-            .filter_map(|row| row.get(i))
-            .all(|cell| cell.chars().count() <= 24)
+        let cells = table.rows.iter().filter_map(|row| row.get(i));
+        let letters = |cell: &String| cell.chars().filter(|c| c.is_alphabetic()).count();
+        cells
+            .into_iter()
+            .all(|cell| cell.chars().count() <= 24 && letters(cell) <= 4)
     };
     let numeric: Vec<bool> = (0..table.columns.len())
         .map(|i| super::numeric(table, i) && short(i))

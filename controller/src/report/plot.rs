@@ -236,8 +236,8 @@ impl Figure {
         }
     }
 
-    /// As a figure of a page: picture, legend, words, numbers.
-    pub fn markup(&self) -> Markup {
+    /// As a figure of a page: picture, legend, words, numbers if there are any. `of` tells it from those of other runs on the page.
+    pub fn markup(&self, of: &str) -> Markup {
         let (drawn, legend, told, numbers) = match self {
             Self::Chart(chart) => (chart::draw(chart), chart::legend(chart), &chart.told, &chart.numbers),
             Self::Dots(dots) => (dots::draw(dots), dots::legend(dots), &dots.told, &dots.numbers),
@@ -249,9 +249,11 @@ impl Figure {
                 (drawn)
                 (legend)
                 p.told { (told) }
-                details {
-                    summary { "As numbers" span.unseen { ": " (self.title()) } }
-                    (super::html::table(numbers, self.title()))
+                @if !numbers.rows.is_empty() {
+                    details {
+                        summary { "As numbers" span.unseen { ": " (self.title()) (of) } }
+                        (super::html::table(numbers, &format!("{}{of}", self.title())))
+                    }
                 }
             }
         }

@@ -1,8 +1,9 @@
 //! A made-up run for the tests of the formats: every verdict, a block that was not run, one that was not completed, and
 //! texts that have to be escaped.
 
-use super::Cell;
+use super::{Cell, Compared, ComparedCell, Missing};
 use crate::claim::{Claim, Finding};
+use crate::findings::versions::{self, Measured, Read};
 use crate::findings::{BlockFindings, Findings, Table, Trust};
 use crate::history::{BlockNumber, Event, History, LabAfter, Series, What};
 use crate::manifest::Manifest;
@@ -58,6 +59,74 @@ impl Made {
             plans: &self.plans,
         }
     }
+}
+
+/// A matrix of two releases, the made-up run on both, twice; a cell that was not measured; and settings that differ.
+pub fn matrix<T>(render: impl FnOnce(&Compared<'_>) -> T) -> T {
+    let made = Made::default();
+    let measured = |release: &str, repeat: u32| {
+        let mut manifest = made.manifest.clone();
+        for server in manifest.labs.iter_mut().flat_map(|lab| &mut lab.servers) {
+            server.configuration.insert("changed".to_owned(), release.to_owned());
+            server
+                .configuration
+                .insert(format!("alone-{release}"), HOSTILE.to_owned());
+        }
+        Measured {
+            release: release.to_owned(),
+            topology: "two-dc".to_owned(),
+            blocks: vec![3, 7, 9],
+            repeat,
+            outcome: Ok(Box::new(Read {
+                history: made.history.clone(),
+                findings: made.findings.clone(),
+                manifest,
+                plans: BTreeMap::new(),
+            })),
+        }
+    };
+    let releases = ["a", "b"].map(str::to_owned);
+    let mut cells: Vec<Measured> = releases.iter().map(|release| measured(release, 1)).collect();
+    cells.push(measured("a", 2));
+    cells.push(Measured {
+        outcome: Err(HOSTILE.to_owned()),
+        ..measured("b", 2)
+    });
+    let versions = versions::compare(&releases, &cells, 1);
+    let names: Vec<String> = cells
+        .iter()
+        .map(|cell| format!("{}, two-dc, repeat {}", cell.release, cell.repeat))
+        .collect();
+    let read = |(measured, name)| {
+        let (measured, name): (&Measured, &String) = (measured, name);
+        let read = measured.outcome.as_ref().ok()?;
+        let cell = Cell {
+            name,
+            history: &read.history,
+            manifest: &read.manifest,
+            findings: &read.findings,
+            plans: &read.plans,
+        };
+        Some(ComparedCell {
+            release: &measured.release,
+            repeat: measured.repeat,
+            directory: "cell-001",
+            cell,
+        })
+    };
+    let cells: Vec<ComparedCell<'_>> = cells.iter().zip(&names).filter_map(read).collect();
+    let missing = Missing {
+        name: names[3].clone(),
+        reason: HOSTILE.to_owned(),
+        left_out: false,
+    };
+    render(&Compared {
+        versions: &versions,
+        cells: &cells,
+        missing: &[missing],
+        subtitle: "4 cells",
+        command: "testbed matrix --only 3",
+    })
 }
 
 fn block(number: BlockNumber, findings: Vec<Finding>) -> BlockFindings {

@@ -1,4 +1,4 @@
-"""What reports.sh looks at: DIRECTORY with report.<format>, SCHEMA of the JSON report, SHOTS for screenshots."""
+"""What reports.sh looks at: DIRECTORY with report.<format>, SCHEMA of the JSON report, SHOTS for screenshots, MOST bytes of a page."""
 
 import base64
 import json
@@ -16,6 +16,7 @@ from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 
 directory, schema, shots = map(pathlib.Path, sys.argv[1:4])
+most = int(sys.argv[4])
 wrong = []
 
 
@@ -36,7 +37,7 @@ def formats():
     size = (directory / "report.markdown").stat().st_size
     told("Markdown below the limit of a step summary", size < 2**20, f"{size} bytes")
     size = (directory / "report.html").stat().st_size
-    told("page below 400 kB", size < 400_000, f"{size} bytes")
+    told(f"page below {most} bytes", size < most, f"{size} bytes")
     parser = html5lib.HTMLParser(namespaceHTMLElements=False)
     parser.parse((directory / "report.html").read_text())
     told("page without parse errors, by html5lib", not parser.errors, str(parser.errors[:3]) if parser.errors else "")
@@ -94,21 +95,25 @@ def browsed(width, scheme):
         driver.get((directory / "report.html").as_uri())
         of = f"at {width} px, {scheme}"
         root = "document.documentElement"
-        wide, height = (driver.execute_script(f"return {root}.{what}") for what in ("scrollWidth", "scrollHeight"))
+        height = driver.execute_script(f"return {root}.scrollHeight")
+        for i, top in enumerate(range(0, height, TALL)):
+            clip = {"x": 0, "y": top, "width": width, "height": min(TALL, height - top), "scale": 1}
+            shot = driver.execute_cdp_cmd("Page.captureScreenshot", {"clip": clip, "captureBeyondViewport": True})
+            (shots / f"{width}-{scheme}-{i:02}.png").write_bytes(base64.b64decode(shot["data"]))
+        # What is folded is looked at too.
+        driver.execute_script("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+        wide = driver.execute_script(f"return {root}.scrollWidth")
         told(f"nothing wider than the page {of}", wide <= width, f"{wide} px")
         seen = driver.execute_script(LOOK)
         told(f"no text of a drawing on another {of}", not seen["overlaps"], f"{seen['texts']} texts {seen['overlaps'][:3] or ''}")
         told(f"no text of a drawing outside {of}", not seen["outside"], str(seen["outside"][:3] or ""))
         told(f"contrast of drawings at least 4.5 {of}", not seen["faint"], str(seen["faint"][:3] or ""))
         driver.execute_script((pathlib.Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text())
+        driver.set_script_timeout(300)
         axe = driver.execute_async_script(AXE)
         told(f"axe {of}", axe.get("violations") == [], str(axe))
         logged = driver.get_log("browser")
         told(f"console {of}", not logged, str(logged or ""))
-        for i, top in enumerate(range(0, height, TALL)):
-            clip = {"x": 0, "y": top, "width": width, "height": min(TALL, height - top), "scale": 1}
-            shot = driver.execute_cdp_cmd("Page.captureScreenshot", {"clip": clip, "captureBeyondViewport": True})
-            (shots / f"{width}-{scheme}-{i:02}.png").write_bytes(base64.b64decode(shot["data"]))
     finally:
         driver.quit()
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Are the reports of a run what others take for theirs? The page in a browser, at desktop and phone width, light and dark: console,
+# Are the reports of a run or a matrix what others take for theirs? The page in a browser, at desktop and phone width, light and dark: console,
 # overflow, texts that lie on each other or outside, contrast, axe; a screenshot of each. JUnit, OpenMetrics and JSON by public
 # parsers, Markdown and page by their size.
 #
 # Usage: controller/tests/tools/reports.sh RUN [SHOTS]
-# RUN is a run directory, SHOTS where screenshots go (default: a new directory, which is printed). TESTBED is the program (default:
+# RUN is a run or matrix directory, SHOTS where screenshots go (default: a new directory, which is printed). TESTBED is the program (default:
 # target/debug/testbed), PYTHON has the packages named below (default: an environment of its own, made by pip).
 # Exit code: 0 all is well, 1 it is not, 4 something is missing here.
 set -euo pipefail
-run=$(realpath "${1:?a run directory}")
+run=$(realpath "${1:?a run or matrix directory}")
 shots=$(realpath -m "${2:-$(mktemp -d)}")
 cd "$(dirname "$0")/../../.."
 testbed=${TESTBED:-target/debug/testbed}
@@ -36,4 +36,7 @@ for format in html junit openmetrics json markdown; do
   "$testbed" --quiet report "$run" --format "$format" >"$dir/report.$format"
 done
 mkdir -p "$shots"
-"$python" controller/tests/tools/reports.py "$dir" controller/schema/report.schema.json "$shots"
+# A matrix may be as large as 2 MB.
+kind=report most=400000
+[ ! -f "$run/matrix.json" ] || kind=versions most=2000000
+"$python" controller/tests/tools/reports.py "$dir" "controller/schema/$kind.schema.json" "$shots" "$most"

@@ -290,6 +290,50 @@ fn settings_that_differ_are_found_and_addresses_are_none() {
 }
 
 #[test]
+fn changed_defaults_come_first_and_the_rest_by_who_has_it() {
+    let releases = ["a", "b", "c", "d"].map(str::to_owned);
+    let of = |release: &str, settings: &[(&str, &str)]| with_settings(release, 1, story(0.5), settings);
+    let versions = compare(
+        &releases,
+        &[
+            of("a", &[("same", "1"), ("changed", "1"), ("old", "x"), ("gone", "x")]),
+            of(
+                "b",
+                &[
+                    ("same", "1"),
+                    ("changed", "2"),
+                    ("old", "x"),
+                    ("new", "1"),
+                    ("newer", "7"),
+                ],
+            ),
+            of("c", &[("same", "1"), ("changed", "2"), ("new", "1"), ("newer", "8")]),
+            missing("d", 1),
+        ],
+        1,
+    );
+    let sorted = versions.sorted_settings();
+    let names =
+        |settings: &[&Setting]| -> Vec<String> { settings.iter().map(|setting| setting.name.clone()).collect() };
+    // Two of the three that are known have `newer`, with other values.
+    assert_eq!(names(&sorted.changed), ["changed", "newer"]);
+    let partial: Vec<(String, Vec<String>)> = sorted
+        .partial
+        .iter()
+        .map(|partial| (partial.title(), names(&partial.settings)))
+        .collect();
+    let told = |title: &str, name: &str| (title.to_owned(), vec![name.to_owned()]);
+    assert_eq!(
+        partial,
+        [
+            told("only on a: 1", "gone"),
+            told("not on a: 1", "new"),
+            told("not on c: 1", "old"),
+        ]
+    );
+}
+
+#[test]
 fn a_release_of_which_nothing_is_known_differs_in_no_setting() {
     let versions = compared(&[with_settings("a", 1, story(0.5), &[("x", "1")]), missing("b", 1)]);
     assert_eq!(versions.settings, []);

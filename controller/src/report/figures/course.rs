@@ -266,6 +266,28 @@ mod tests {
     }
 
     #[test]
+    fn when_the_setting_of_block_8_was_changed_is_marked() {
+        let mut play = Play::record(8, reads_when_down::COURSE, 'B');
+        play = play.away(None);
+        let story = play.tell(Story::of(8));
+        let at_ns = 60_000_000_000;
+        let history = story
+            .fact(reads_when_down::COURSE, "allow_reads_yes_at_ns", at_ns)
+            .history();
+        let courses = of(&Rows {
+            history: &history,
+            block: 8,
+        });
+        let [course] = courses.as_slice() else {
+            panic!("{courses:?}")
+        };
+        let [mark] = course.marks.as_slice() else {
+            panic!("{:?}", course.marks)
+        };
+        assert_eq!(mark.label, "reads yes");
+    }
+
+    #[test]
     fn a_block_without_halves_has_no_course() {
         let history = Story::of(4).history();
         assert_eq!(

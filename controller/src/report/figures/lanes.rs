@@ -1,10 +1,10 @@
 //! Figures whose points have names and no order on an axis: flights per operation, times that moved.
 
 use super::axis;
+use crate::findings::Table;
 use crate::findings::flights::{self, Counted};
 use crate::findings::row::{Rows, table};
 use crate::findings::versions::{Move, Number, Versions};
-use crate::report::compared;
 use crate::report::plot::{Axis, Dot, Dots, Lane, Mark, Scale};
 
 /// How often each operation pays the delay, beside what is expected.
@@ -56,7 +56,6 @@ pub fn of_operations(rows: &Rows<'_>) -> Option<Dots> {
 pub fn of_moved(versions: &Versions, moved: &[(&Number, &Move)]) -> Option<Dots> {
     let (first, others) = versions.releases.split_first()?;
     let mut lanes: Vec<Lane> = Vec::new();
-    let mut lines = Vec::new();
     for (number, moved) in moved {
         let name = format!("{}: {}", number.block, number.name);
         let series = others.iter().position(|other| other.name == moved.release)?;
@@ -65,7 +64,6 @@ pub fn of_moved(versions: &Versions, moved: &[(&Number, &Move)]) -> Option<Dots>
             at: moved.ratio,
             between: Some((moved.low, moved.high)),
         };
-        lines.push(vec![name.clone(), moved.release.clone(), compared::ratio(moved)]);
         match lanes.iter_mut().find(|lane| lane.name == name) {
             Some(lane) => lane.dots.push(dot),
             None => lanes.push(Lane { name, dots: vec![dot] }),
@@ -91,6 +89,81 @@ pub fn of_moved(versions: &Versions, moved: &[(&Number, &Move)]) -> Option<Dots>
             label: "the same".to_owned(),
         }],
         marked: "as long as on the first release".to_owned(),
-        numbers: table(&["time", "release", "ratio"], lines),
+        // They stand in a table below it, with more.
+        numbers: Table::default(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::findings::flights::OPERATIONS;
+    use crate::findings::synthetic::Story;
+    use crate::findings::versions::{Moved, Release, compare};
+
+    #[test]
+    fn each_operation_that_was_measured_has_a_lane_with_what_is_expected_first() {
+        let mut story = Story::of(12);
+        for delay_ms in [15, 50] {
+            story = story.round_trips(delay_ms);
+            for operation in OPERATIONS.iter().filter(|operation| operation.slug != "psync") {
+                let ms = f64::from(operation.flights) * (delay_ms as f64 + 0.05) + 0.2;
+                story = story.took(operation.row, operation.what, Some(delay_ms), ms, 12, 1);
+                if let Some(beside) = operation.beside {
+                    story = story.took(beside, operation.what, Some(delay_ms), 0.2, 12, 1);
+                }
+            }
+        }
+        let history = story.history();
+        let dots = of_operations(&Rows {
+            history: &history,
+            block: 12,
+        });
+        let dots = dots.expect("operations were measured");
+        assert_eq!((dots.lanes.len(), dots.numbers.rows.len()), (9, 9));
+        for lane in &dots.lanes {
+            let expected = lane.dots[0].at;
+            assert!(lane.dots.iter().all(|dot| (dot.at - expected).abs() < 0.2), "{lane:?}");
+        }
+    }
+
+    #[test]
+    fn a_time_that_moved_on_two_releases_is_one_lane() {
+        let mut versions = compare(&[], &[], 1);
+        versions.releases = ["a", "b", "c"]
+            .map(|name| Release {
+                name: name.to_owned(),
+                versions: Vec::new(),
+                completed: 1,
+                cells: 1,
+            })
+            .to_vec();
+        let moves = ["b", "c"].map(|release| Move {
+            release: release.to_owned(),
+            here_ns: 2.0,
+            rounds: 7,
+            ratio: 2.0,
+            low: 1.9,
+            high: 2.1,
+            p: Some(0.0),
+            corrected: Some(0.0),
+            moved: Moved::BeyondNoise,
+        });
+        let number = Number {
+            block: 3,
+            name: "set".to_owned(),
+            control: false,
+            first_ns: 1.0,
+            moves: moves.to_vec(),
+        };
+        let moved: Vec<(&Number, &Move)> = moves.iter().map(|moved| (&number, moved)).collect();
+        let dots = of_moved(&versions, &moved).expect("times moved");
+        assert_eq!(dots.lanes.len(), 1);
+        let series: Vec<usize> = dots.lanes[0].dots.iter().map(|dot| dot.series).collect();
+        assert_eq!(
+            (series, dots.series),
+            (vec![0, 1], vec!["b".to_owned(), "c".to_owned()])
+        );
+        assert_eq!(of_moved(&versions, &[]), None);
+    }
 }

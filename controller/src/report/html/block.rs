@@ -7,7 +7,8 @@ use crate::picture;
 use crate::report::{Cell, figures};
 use maud::{Markup, PreEscaped, html};
 
-pub fn section(n: usize, cell: &Cell<'_>, block: &BlockFindings) -> Markup {
+/// `of` tells its tables from those of other runs on the page.
+pub fn section(n: usize, cell: &Cell<'_>, block: &BlockFindings, of: &str) -> Markup {
     let id = anchor(n, block);
     let heading = format!("{id}-title");
     html! {
@@ -18,7 +19,7 @@ pub fn section(n: usize, cell: &Cell<'_>, block: &BlockFindings) -> Markup {
             } @else {
                 p { (verdict(combine(&block.findings))) }
                 p.question { (block.question) }
-                (measured(cell, block, Drawn::Whole))
+                (measured(cell, block, Drawn::Whole, of))
                 (parts(block))
             }
         }
@@ -35,7 +36,7 @@ pub enum Drawn {
 }
 
 /// What was measured: picture, figures, table, claims.
-pub fn measured(cell: &Cell<'_>, block: &BlockFindings, as_drawn: Drawn) -> Markup {
+pub fn measured(cell: &Cell<'_>, block: &BlockFindings, as_drawn: Drawn, of: &str) -> Markup {
     let whole = as_drawn == Drawn::Whole;
     let figures = if whole {
         figures::of(cell.history, block.block)
@@ -44,9 +45,9 @@ pub fn measured(cell: &Cell<'_>, block: &BlockFindings, as_drawn: Drawn) -> Mark
     };
     html! {
         @if let Some(error) = &block.error { p.error { "Not completed: " (error) } }
-        @if whole { (drawn(cell, block)) }
-        @if !figures.is_empty() { div.figures { @for figure in &figures { (figure.markup()) } } }
-        (numbers(cell, block))
+        @if whole { (drawn(cell, block, of)) }
+        @if !figures.is_empty() { div.figures { @for figure in &figures { (figure.markup(of)) } } }
+        (numbers(cell, block, of))
         @if !block.findings.is_empty() {
             h4 { "Claims" }
             ul.claims { @for finding in &block.findings { (claim(finding)) } }
@@ -54,12 +55,12 @@ pub fn measured(cell: &Cell<'_>, block: &BlockFindings, as_drawn: Drawn) -> Mark
     }
 }
 
-fn drawn(cell: &Cell<'_>, block: &BlockFindings) -> Markup {
+fn drawn(cell: &Cell<'_>, block: &BlockFindings, of: &str) -> Markup {
     let Some(picture) = lab::picture(cell, block.block) else {
         return html! {};
     };
     let told = lab::told(&picture);
-    let label = format!("The lab of block {}", block.block);
+    let label = format!("The lab of block {}{of}", block.block);
     html! {
         figure {
             (wide(&label, PreEscaped(picture::embedded(&picture, &label, &told))))
@@ -68,17 +69,17 @@ fn drawn(cell: &Cell<'_>, block: &BlockFindings) -> Markup {
     }
 }
 
-fn numbers(cell: &Cell<'_>, block: &BlockFindings) -> Markup {
+fn numbers(cell: &Cell<'_>, block: &BlockFindings, of: &str) -> Markup {
     let published = record::of(cell.manifest, block.block);
     html! {
         @if !block.table.rows.is_empty() {
             h4 { "Numbers" }
-            (table(&block.table, &format!("Numbers of block {}", block.block)))
+            (table(&block.table, &format!("Numbers of block {}{of}", block.block)))
         }
         @if !block.notes.is_empty() { ul.dim { @for note in &block.notes { li { (note) } } } }
         @if let Some(published) = published {
             h4 { "As published" }
-            (table(&published, &format!("Published numbers of block {}", block.block)))
+            (table(&published, &format!("Published numbers of block {}{of}", block.block)))
             p.told { (record::LEGEND) }
         }
     }

@@ -7,12 +7,12 @@ use crate::manifest::{LabUsed, Manifest};
 use maud::{Markup, html};
 use std::collections::BTreeMap;
 
-pub fn section(n: usize, manifest: &Manifest) -> Markup {
+pub fn section(n: usize, manifest: &Manifest, of: &str) -> Markup {
     let heading = format!("run{n}-made-of");
     html! {
         section.block aria-labelledby=(heading) {
             h3 id=(heading) { "What it was made of" }
-            (parts("", manifest))
+            (parts(of, manifest))
             @if !manifest.command_line.is_empty() {
                 h3 { "The same again" }
                 pre { code { (manifest.command()) } }

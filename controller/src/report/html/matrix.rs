@@ -78,7 +78,7 @@ fn of_cell(
             }
             @if let Some(reason) = &block.skipped { p { "Not run: " (reason) } } @else {
                 p.dim { (cell.cell.manifest.versions().join(", ")) " \u{b7} " (cell.cell.manifest.started_utc) }
-                (block::measured(&cell.cell, block, as_drawn))
+                (block::measured(&cell.cell, block, as_drawn, &format!(", {}", cell.cell.name)))
                 @if as_drawn == Drawn::Table {
                     p.dim { "Picture and figures are those of the first repeat; those of this one: " code { "testbed report " (cell.directory) " -o report.html" } }
                 }

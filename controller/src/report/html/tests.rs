@@ -1,7 +1,7 @@
 //! Tests of the page: that it is whole, that nothing of a run gets out of its place, and that it needs nobody.
 
 use super::*;
-use crate::report::samples::{HOSTILE, Made};
+use crate::report::samples::{self, HOSTILE, Made};
 
 #[test]
 fn every_part_is_there() {
@@ -56,7 +56,11 @@ fn what_a_run_holds_stays_text() {
 #[test]
 fn ids_are_unique_and_what_is_pointed_at_is_there() {
     let made = Made::default();
-    let page = render(&[made.cell("a"), made.cell("b")]);
+    sound(&render(&[made.cell("a"), made.cell("b")]));
+    sound(&samples::matrix(matrix::render));
+}
+
+fn sound(page: &str) {
     let values = |key: &str| -> Vec<String> {
         let parts = page.split(key).skip(1);
         parts
@@ -65,10 +69,15 @@ fn ids_are_unique_and_what_is_pointed_at_is_there() {
             .collect()
     };
     let ids = values(" id=\"");
-    let mut unique = ids.clone();
-    unique.sort();
-    unique.dedup();
-    assert_eq!(unique.len(), ids.len(), "{ids:?}");
+    let distinct = |all: &[String]| {
+        let mut distinct = all.to_vec();
+        distinct.sort();
+        distinct.dedup();
+        assert_eq!(distinct.len(), all.len(), "{all:?}");
+    };
+    distinct(&ids);
+    // Two tables that are called the same cannot be told apart by who hears the page.
+    distinct(&values("role=\"region\" aria-label=\""));
     let mut pointed = values("href=\"#");
     pointed.extend(values("aria-labelledby=\""));
     pointed.extend(values("marker-end=\"url(#"));
@@ -88,6 +97,34 @@ fn several_runs_stand_below_each_other_with_a_list_before_them() {
 }
 
 #[test]
+fn a_matrix_has_the_comparison_first_and_every_cell_folded_below_its_block() {
+    let page = samples::matrix(matrix::render);
+    let parts = [
+        "<h1>testbed: matrix of 2 releases</h1>",
+        "Block 15",
+        "b, two-dc, repeat 2: ",
+        "Blocks by release",
+        "Claims that moved against a",
+        "Settings that differ",
+        "Settings only on a: 1",
+        "Claim by claim",
+        "id=\"block3\"",
+        "Picture and figures are those of the first repeat",
+        "What it was made of",
+        "testbed matrix --only 3",
+    ];
+    let places: Vec<usize> = parts
+        .iter()
+        .map(|part| page.find(part).unwrap_or_else(|| panic!("no {part} in {page}")))
+        .collect();
+    assert!(places.is_sorted(), "{places:?}");
+    // Two cells of `a` and one of `b`, of which the first is open.
+    assert_eq!(page.matches("<details class=\"cell\" id=\"cell").count(), 3 * 3);
+    assert_eq!(page.matches(" open>").count(), 3);
+    assert!(!page.contains("</script>") && !page.contains("<b a") && !page.contains('\u{1}'));
+}
+
+#[test]
 fn a_number_stands_to_the_right_and_a_sentence_that_begins_with_one_does_not() {
     let made = |cell: &str| {
         let row = vec!["x".to_owned(), cell.to_owned()];
@@ -102,5 +139,7 @@ fn a_number_stands_to_the_right_and_a_sentence_that_begins_with_one_does_not() {
         .into_string()
     };
     assert!(made("0.10 / 0.14").contains("<td class=\"n\">0.10 / 0.14</td>"));
+    assert!(made("40.1 ms").contains("<td class=\"n\">"));
     assert!(made("20 CLUSTERDOWN The cluster is down").contains("<td>20 CLUSTERDOWN"));
+    assert!(made("12 served, 8 redirected").contains("<td>12 served"));
 }

@@ -150,7 +150,7 @@ fn times(versions: &Versions) -> Markup {
         h3 { "Times that moved against " (first.name) }
         p { (compared::told_of_times(versions, &moved)) }
         @if let Some(text) = compared::told_of_host(&moved) { p { strong { (text) } } }
-        @if let Some(figure) = figures::moved(versions, shown) { div.figures { (figure.markup()) } }
+        @if let Some(figure) = figures::moved(versions, shown) { div.figures { (figure.markup("")) } }
         @if !shown.is_empty() { (time_table(versions, shown)) }
         @if !rest.is_empty() { p.dim { (rest.len()) " more, by less, stand with their blocks below." } }
     }

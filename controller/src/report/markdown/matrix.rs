@@ -245,3 +245,29 @@ fn claim(row: &ClaimRow) -> Vec<String> {
     line.extend(row.tried.iter().map(cell));
     line
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::samples::{self, HOSTILE};
+
+    #[test]
+    fn the_comparison_is_first_and_cells_are_folded_and_nothing_leaves_its_place() {
+        let text = samples::matrix(render);
+        for part in [
+            "# testbed: matrix of 2 releases",
+            "| 3 · ",
+            "### Settings that differ\n\n| setting | a | b |",
+            "<details><summary>Settings only on a: 1</summary>",
+            "### Claims of block 3",
+            "To repeat:\n\n```\ntestbed matrix --only 3\n```",
+            "<details><summary>b, two-dc, repeat 1: 1 passed, 1 failed, 1 skipped</summary>",
+        ] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+        assert_eq!(text.matches("<details>").count(), text.matches("</details>").count());
+        assert!(!text.contains(HOSTILE) && !text.contains("</script>"));
+        let brief = samples::matrix(comparison);
+        assert!(text.starts_with(&brief) && !brief.contains("<summary>b, "));
+    }
+}

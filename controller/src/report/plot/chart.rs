@@ -13,7 +13,7 @@ const RIGHT: f64 = WIDTH - 14.0;
 const HEIGHT: f64 = 220.0;
 /// Title of the upward axis, and one row of labels of vertical lines.
 const ROW: f64 = 17.0;
-/// Width of a letter of these labels.
+/// Width of a letter of labels.
 const LETTER: f64 = 7.5;
 /// Below the curves: labels of ticks and the title of the axis.
 const BELOW: f64 = 42.0;
@@ -67,7 +67,9 @@ fn grid(x: &Laid, y: &Laid, top: f64, bottom: f64) -> Markup {
         path.grid d=(lines) {}
         path.frame d=(format!("M{} {}V{}H{}", px(LEFT), px(top), px(bottom), px(RIGHT))) {}
         @for (value, label) in x.ticks() {
-            text x=(px(x.place(value))) y=(px(bottom + 17.0)) text-anchor="middle" { (label) }
+            // A long one at the end stays on the paper.
+            @let most = WIDTH - LETTER * label.chars().count() as f64 / 2.0 - 1.0;
+            text x=(px(x.place(value).min(most))) y=(px(bottom + 17.0)) text-anchor="middle" { (label) }
         }
         @for (value, label) in y.ticks() {
             text x=(px(LEFT - 6.0)) y=(px(y.place(value) + 4.5)) text-anchor="end" { (label) }
