@@ -97,23 +97,47 @@ fn together(of_block: &[ClaimRow], release: usize) -> Together {
 }
 
 impl Together {
-    /// `12`, `1 of 12`, `2 of 12 suspect`, `n/a`; the mark stands before it.
-    pub(super) fn shown(&self) -> String {
-        let trust = match self.trust {
-            Trusted::Sound => "",
-            Trusted::Suspect => " suspect",
-            Trusted::Void => " void",
-        };
+    /// `12`, `1 of 12`, `n/a`; the mark stands before it.
+    pub(super) fn counts(&self) -> String {
         match self.verdict {
             None => "n/a".to_owned(),
-            Some(_) if self.same == self.all => format!("{}{trust}", self.all),
-            Some(_) => format!("{} of {}{trust}", self.same, self.all),
+            Some(_) if self.same == self.all => self.all.to_string(),
+            Some(_) => format!("{} of {}", self.same, self.all),
         }
+    }
+
+    /// The same with the trust, where it is not sound.
+    pub(super) fn shown(&self) -> String {
+        with_trust(self.counts(), self.trust)
     }
 }
 
-/// How many repeats had the verdict that counts: `3/3`, `1/3 suspect`, `n/a`. The mark stands before it.
+/// What stands beside a count, where it is not sound.
+pub(super) fn doubt(trust: Trusted) -> Option<&'static str> {
+    match trust {
+        Trusted::Sound => None,
+        Trusted::Suspect => Some("suspect"),
+        Trusted::Void => Some("void"),
+    }
+}
+
+fn with_trust(counts: String, trust: Trusted) -> String {
+    match doubt(trust) {
+        None => counts,
+        Some(doubt) => format!("{counts} {doubt}"),
+    }
+}
+
+/// The same with the trust, where it is not sound: `1/3 suspect`.
 pub(super) fn repeats(tried: &Tried) -> String {
+    match tried.standing.verdict() {
+        None => same_repeats(tried),
+        Some(_) => with_trust(same_repeats(tried), tried.trust),
+    }
+}
+
+/// How many repeats had the verdict that counts: `3/3`, `1/3`, `n/a`. The mark stands before it.
+pub(super) fn same_repeats(tried: &Tried) -> String {
     let counts = tried.counts;
     let same = match tried.standing.verdict() {
         None => return "n/a".to_owned(),
@@ -121,12 +145,7 @@ pub(super) fn repeats(tried: &Tried) -> String {
         Some(Verdict::Diverged) => counts.diverged,
         Some(Verdict::Inconclusive) => counts.inconclusive,
     };
-    let trust = match tried.trust {
-        Trusted::Sound => "",
-        Trusted::Suspect => " suspect",
-        Trusted::Void => " void",
-    };
-    format!("{same}/{}{trust}", counts.all())
+    format!("{same}/{}", counts.all())
 }
 
 /// Times that moved, those that moved most first.

@@ -163,7 +163,7 @@ pub struct Course {
     pub to_s: f64,
     /// When the halves met again.
     pub joined_s: f64,
-    /// What was changed in between.
+    /// When `cluster-allow-reads-when-down` was set in between, and to what.
     pub marks: Vec<Mark>,
     /// The halves.
     pub halves: Vec<HalfCourse>,
@@ -241,7 +241,12 @@ impl Figure {
         let (drawn, legend, told, numbers) = match self {
             Self::Chart(chart) => (chart::draw(chart), chart::legend(chart), &chart.told, &chart.numbers),
             Self::Dots(dots) => (dots::draw(dots), dots::legend(dots), &dots.told, &dots.numbers),
-            Self::Course(course) => (course::draw(course), course::legend(), &course.told, &course.numbers),
+            Self::Course(course) => (
+                course::draw(course),
+                course::legend(course),
+                &course.told,
+                &course.numbers,
+            ),
         };
         html! {
             figure {

@@ -100,7 +100,11 @@ def browsed(width, scheme):
             clip = {"x": 0, "y": top, "width": width, "height": min(TALL, height - top), "scale": 1}
             shot = driver.execute_cdp_cmd("Page.captureScreenshot", {"clip": clip, "captureBeyondViewport": True})
             (shots / f"{width}-{scheme}-{i:02}.png").write_bytes(base64.b64decode(shot["data"]))
-        # What is folded is looked at too.
+        driver.execute_script((pathlib.Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text())
+        driver.set_script_timeout(300)
+        axe = driver.execute_async_script(AXE)
+        told(f"axe {of}", axe.get("violations") == [], str(axe))
+        # What is folded is laid out like what is not; its drawings are looked at too.
         driver.execute_script("document.querySelectorAll('details').forEach(one => { one.open = true; })")
         wide = driver.execute_script(f"return {root}.scrollWidth")
         told(f"nothing wider than the page {of}", wide <= width, f"{wide} px")
@@ -108,10 +112,6 @@ def browsed(width, scheme):
         told(f"no text of a drawing on another {of}", not seen["overlaps"], f"{seen['texts']} texts {seen['overlaps'][:3] or ''}")
         told(f"no text of a drawing outside {of}", not seen["outside"], str(seen["outside"][:3] or ""))
         told(f"contrast of drawings at least 4.5 {of}", not seen["faint"], str(seen["faint"][:3] or ""))
-        driver.execute_script((pathlib.Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text())
-        driver.set_script_timeout(300)
-        axe = driver.execute_async_script(AXE)
-        told(f"axe {of}", axe.get("violations") == [], str(axe))
         logged = driver.get_log("browser")
         told(f"console {of}", not logged, str(logged or ""))
     finally:

@@ -61,7 +61,7 @@ fn marks(rows: &Rows<'_>, row: &str, clock: Clock) -> Vec<Mark> {
         let at_ns = u64::try_from(rows.fact(row, &reads_when_down::set_at(value))?).ok()?;
         Some(Mark {
             at: clock.s(at_ns),
-            label: format!("reads {value}"),
+            label: (*value).to_owned(),
         })
     };
     reads_when_down::VALUES.iter().filter_map(mark).collect()
@@ -284,7 +284,7 @@ mod tests {
         let [mark] = course.marks.as_slice() else {
             panic!("{:?}", course.marks)
         };
-        assert_eq!(mark.label, "reads yes");
+        assert_eq!(mark.label, "yes");
     }
 
     #[test]

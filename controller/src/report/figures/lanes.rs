@@ -7,6 +7,9 @@ use crate::findings::row::{Rows, table};
 use crate::findings::versions::{Move, Number, Versions};
 use crate::report::plot::{Axis, Dot, Dots, Lane, Mark, Scale};
 
+/// Ratios further apart than this are laid out by their logarithm.
+const SPREAD: f64 = 4.0;
+
 /// How often each operation pays the delay, beside what is expected.
 pub fn of_operations(rows: &Rows<'_>) -> Option<Dots> {
     let counted: Vec<Counted> = flights::counted(rows);
@@ -72,6 +75,18 @@ pub fn of_moved(versions: &Versions, moved: &[(&Number, &Move)]) -> Option<Dots>
     if lanes.is_empty() {
         return None;
     }
+    for lane in &mut lanes {
+        lane.dots.sort_by_key(|dot| dot.series);
+    }
+    let ends = |of: fn(f64, f64) -> f64, from: f64, at: fn(&Move) -> f64| {
+        moved.iter().map(|(_, moved)| at(moved)).fold(from, of)
+    };
+    let (low, high) = (
+        ends(f64::min, 1.0, |moved| moved.low),
+        ends(f64::max, 1.0, |moved| moved.high),
+    );
+    // Where one is many times as long, evenly spaced ratios would press the others together.
+    let scale = if high > SPREAD * low { Scale::Log } else { Scale::Near };
     Some(Dots {
         title: "Times that moved, as ratios".to_owned(),
         told: format!(
@@ -79,8 +94,8 @@ pub fn of_moved(versions: &Versions, moved: &[(&Number, &Move)]) -> Option<Dots>
             first.name
         ),
         x: Axis {
-            title: format!("Ratio to {}", first.name),
-            scale: Scale::Near,
+            title: format!("Ratio to {}{}", first.name, scale.word()),
+            scale,
         },
         series: others.iter().map(|other| other.name.clone()).collect(),
         lanes,
@@ -164,6 +179,7 @@ mod tests {
             (series, dots.series),
             (vec![0, 1], vec!["b".to_owned(), "c".to_owned()])
         );
+        assert_eq!(dots.x.scale, Scale::Near);
         assert_eq!(of_moved(&versions, &[]), None);
     }
 }

@@ -28,11 +28,13 @@ pub fn section(compared: &Compared<'_>) -> Markup {
                 p.dim { "Claims that held, diverged, were inconclusive, and that a release cannot have, over all releases; and those whose verdict moved \
                     against the first one." }
             }
+            p.told { "The first release is the one that the others are compared with." }
             (releases(versions))
             (cells("Cells that were not completed", &versions.incomplete))
             (cells("Cells that were left out", &versions.left_out))
             @if versions.claims.is_empty() { p { "No claim was judged." } } @else {
                 h3 { "Blocks by release" }
+                p.told { "How many claims of a block have its worst verdict, of how many; trust where it is not sound." }
                 (blocks(versions))
                 (moved(versions))
             }
@@ -49,7 +51,6 @@ fn releases(versions: &Versions) -> Markup {
         "Releases",
         html! {
             table {
-                caption { "Releases, the first is the one that others are compared with" }
                 thead { tr { th scope="col" { "Release" } th scope="col" { "Servers said they are" } th scope="col" { "Cells completed" } } }
                 tbody { @for release in &versions.releases { tr {
                     th.k scope="row" { (release.name) }
@@ -84,7 +85,6 @@ fn blocks(versions: &Versions) -> Markup {
         "Blocks by release",
         html! {
             table.grid {
-                caption { "Claims of each block: how many have the worst verdict of the block, with the trust where it is not sound" }
                 (header(versions, "Block"))
                 tbody { @for (block, on) in compared::by_block(versions) { tr {
                     th scope="row" { a href=(format!("#claims{block}")) { (block) " \u{b7} " (card::of(block).map_or("", |card| card.title)) } }
@@ -98,19 +98,18 @@ fn blocks(versions: &Versions) -> Markup {
 fn together(on: Together) -> Markup {
     html! {
         @match on.verdict {
-            None => td.dim { (on.shown()) },
-            Some(verdict) => td.k { span class=(verdict.word()) { (mark(verdict)) " " (worded(verdict)) } " " (on.shown()) },
+            None => td.dim { (on.counts()) },
+            Some(verdict) => td {
+                (counted(verdict, &on.counts()))
+                @if let Some(doubt) = compared::doubt(on.trust) { div.measured { (doubt) } }
+            },
         }
     }
 }
 
-/// A verdict in one word: marks alone are not read by everybody.
-fn worded(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Holds => "holds",
-        Verdict::Diverged => "diverged",
-        Verdict::Inconclusive => "open",
-    }
+/// A verdict by mark and word, for the eye and for the ear, and how many had it.
+fn counted(verdict: Verdict, counts: &str) -> Markup {
+    html! { span class=(verdict.word()) { (mark(verdict)) " " (verdict.word()) } " " span.k { (counts) } }
 }
 
 fn moved(versions: &Versions) -> Markup {
@@ -151,7 +150,10 @@ fn times(versions: &Versions) -> Markup {
         p { (compared::told_of_times(versions, &moved)) }
         @if let Some(text) = compared::told_of_host(&moved) { p { strong { (text) } } }
         @if let Some(figure) = figures::moved(versions, shown) { div.figures { (figure.markup("")) } }
-        @if !shown.is_empty() { (time_table(versions, shown)) }
+        @if !shown.is_empty() {
+            p.told { "Medians in ms; the ratio with its 95 % interval; the corrected probability of such a ratio by chance." }
+            (time_table(versions, shown))
+        }
         @if !rest.is_empty() { p.dim { (rest.len()) " more, by less, stand with their blocks below." } }
     }
 }
@@ -162,7 +164,6 @@ fn time_table(versions: &Versions, shown: &[(&Number, &Move)]) -> Markup {
         "Times that moved",
         html! {
             table {
-                caption { "Medians in ms; the ratio with its 95 % interval; the corrected probability of such a ratio by chance" }
                 thead { tr {
                     th scope="col" { "time" } th scope="col" { "release" } th.n scope="col" { (first) } th.n scope="col" { "there" }
                     th.n scope="col" { "ratio" } th.n scope="col" { "corrected p" } th scope="col" { "beyond noise?" }
@@ -189,9 +190,9 @@ fn settings(versions: &Versions) -> Markup {
     html! {
         h3 { "Settings that differ" }
         @if sorted.changed.is_empty() { p { "No setting that two releases have differs in its value." } } @else {
+            p.told { "Effective values of settings that more than one release has; a dash: the release has no such setting." }
             (wide("Settings with different values", html! {
                 table {
-                    caption { "Effective values of settings that more than one release has; a dash: the release has no such setting" }
                     (header(versions, "Setting"))
                     tbody { @for setting in &sorted.changed { tr {
                         th.k scope="row" { (setting.name) }
@@ -252,12 +253,13 @@ fn claim(row: &ClaimRow) -> Markup {
 }
 
 fn of_release(tried: &Tried) -> Markup {
-    let shown = compared::repeats(tried);
+    let counts = compared::same_repeats(tried);
     html! {
         @match tried.standing.verdict() {
-            None => td.dim { (shown) },
+            None => td.dim { (counts) },
             Some(verdict) => td {
-                span.k { span class=(verdict.word()) { (mark(verdict)) " " (worded(verdict)) } " " (shown) }
+                (counted(verdict, &counts))
+                @if let Some(doubt) = compared::doubt(tried.trust) { div.measured { (doubt) } }
                 @if verdict != Verdict::Holds {
                     @for part in [&tried.measured, &tried.reason].into_iter().flatten() { div.measured { (part) } }
                 }

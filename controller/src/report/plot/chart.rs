@@ -43,9 +43,9 @@ pub fn draw(chart: &Chart) -> Markup {
             text.axis x="0" y="13" { (chart.y.title) }
             (grid(&x, &y, top, bottom))
             text.axis x=(px(RIGHT)) y=(px(height - 5.0)) text-anchor="end" { (chart.x.title) }
-            @for (at, row, label) in marks {
+            @for (at, (label_at, row), label) in marks {
                 path.mark d=(format!("M{} {}V{}", px(at), px(top), px(bottom))) {}
-                text.marked x=(px(at)) y=(px(ROW * (row + 2) as f64 - 3.0)) text-anchor="middle" { (label) }
+                text.marked x=(px(label_at)) y=(px(ROW * (row + 2) as f64 - 3.0)) text-anchor="middle" { (label) }
             }
             @for (n, curve) in chart.curves.iter().enumerate() {
                 (drawn(n, curve, &x, &y))
@@ -77,22 +77,26 @@ fn grid(x: &Laid, y: &Laid, top: f64, bottom: f64) -> Markup {
     }
 }
 
-/// Vertical lines: where each is, the row of its label so that no two of a row touch, and the label; and how many rows there are.
-pub fn marks_of<'a>(marks: &'a [Mark], x: impl Fn(f64) -> f64) -> (Vec<(f64, usize, &'a str)>, usize) {
+/// A vertical line: where it is, where its label is and in which row, and the label.
+pub type Placed<'a> = (f64, (f64, usize), &'a str);
+
+/// Vertical lines with their labels, so that no two of a row touch and none leaves the paper; and how many rows there are.
+pub fn marks_of(marks: &[Mark], x: impl Fn(f64) -> f64) -> (Vec<Placed<'_>>, usize) {
     let mut ends: Vec<f64> = Vec::new();
     let mut placed = Vec::new();
     for mark in marks {
         let half = LETTER * mark.label.chars().count() as f64 / 2.0;
         let at = x(mark.at);
+        let label_at = at.min(WIDTH - half - 1.0).max(half + 1.0);
         let row = ends
             .iter()
-            .position(|end| *end + 4.0 <= at - half)
+            .position(|end| *end + 4.0 <= label_at - half)
             .unwrap_or(ends.len());
         match ends.get_mut(row) {
-            Some(end) => *end = at + half,
-            None => ends.push(at + half),
+            Some(end) => *end = label_at + half,
+            None => ends.push(label_at + half),
         }
-        placed.push((at, row, mark.label.as_str()));
+        placed.push((at, (label_at, row), mark.label.as_str()));
     }
     (placed, ends.len())
 }
@@ -238,7 +242,7 @@ mod tests {
         );
         let x = Laid::out(Scale::Log, [1.0, 100.0].into_iter(), LEFT, RIGHT);
         let (placed, rows) = marks_of(&chart.marks, |at| x.place(at));
-        let of_each: Vec<usize> = placed.iter().map(|(_, row, _)| *row).collect();
+        let of_each: Vec<usize> = placed.iter().map(|(_, (_, row), _)| *row).collect();
         assert_eq!((of_each, rows), (vec![0, 1, 2, 0], 3));
     }
 

@@ -31,7 +31,7 @@ pub fn draw(course: &Course) -> Markup {
         let share = (at_s - course.from_s) / (course.to_s - course.from_s).max(1e-9);
         LEFT + (RIGHT - LEFT) * share.clamp(0.0, 1.0)
     };
-    let (marks, rows) = marks_of(&course.marks, &x);
+    let (marks, rows) = marks_of(&course.marks, x);
     let top = TOP + ROW * rows as f64;
     let mut y = top;
     let tops: Vec<f64> = course
@@ -54,9 +54,9 @@ pub fn draw(course: &Course) -> Markup {
             desc { (course.told) }
             rect.parted x=(px(x(0.0))) y=(px(top - 4.0)) width=(px(x(course.joined_s) - x(0.0))) height=(px(bottom - top + 4.0)) {}
             text.marked x=(px((x(0.0) + x(course.joined_s)) / 2.0)) y="13" text-anchor="middle" { "parted" }
-            @for (at, row, label) in marks {
+            @for (at, (label_at, row), label) in marks {
                 path.mark d=(format!("M{} {}V{}", px(at), px(top - 4.0), px(bottom))) {}
-                text.marked x=(px(at)) y=(px(TOP + ROW * (row as f64 + 1.0) - 9.0)) text-anchor="middle" { (label) }
+                text.marked x=(px(label_at)) y=(px(TOP + ROW * (row as f64 + 1.0) - 9.0)) text-anchor="middle" { (label) }
             }
             @for (half, top) in course.halves.iter().zip(&tops) {
                 (half_of(half, *top, &x, course.from_s))
@@ -139,7 +139,7 @@ fn stairs(per_s: &[f64], step_s: f64, from_s: f64, x: &impl Fn(f64) -> f64, y: &
 /// What became of operations, in the order of their looks.
 pub const BECAME: [&str; 3] = ["accepted", "redirected", "refused or unanswered"];
 
-pub fn legend() -> Markup {
+pub fn legend(course: &Course) -> Markup {
     html! {
         ul.legend {
             @for (class, label) in [("ok", "cluster_state ok"), ("fail", "cluster_state fail"), ("silent", "no answer")] {
@@ -151,6 +151,12 @@ pub fn legend() -> Markup {
             li {
                 svg.swatch viewBox="0 0 34 14" aria-hidden="true" { path.change d="M17 12l5 -8h-10z" {} }
                 "role changes"
+            }
+            @if !course.marks.is_empty() {
+                li {
+                    svg.swatch viewBox="0 0 34 14" aria-hidden="true" { path.mark d="M17 0V14" {} }
+                    "cluster-allow-reads-when-down is set"
+                }
             }
             @for (n, label) in BECAME.iter().enumerate() {
                 li {

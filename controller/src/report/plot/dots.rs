@@ -31,8 +31,16 @@ pub fn draw(dots: &Dots) -> Markup {
     let x = Laid::out(dots.x.scale, ends.chain(marks), LEFT, RIGHT);
     let (marks, rows) = marks_of(&dots.marks, |at| x.place(at));
     let top = ROW * rows as f64 + 6.0;
-    let lane_height = NAME + STEP * dots.series.len() as f64 + AIR;
-    let bottom = top + lane_height * dots.lanes.len() as f64;
+    let mut bottom = top;
+    let tops: Vec<f64> = dots
+        .lanes
+        .iter()
+        .map(|lane| {
+            let top = bottom;
+            bottom += NAME + STEP * lane.dots.len() as f64 + AIR;
+            top
+        })
+        .collect();
     let height = bottom + BELOW;
     html! {
         svg.plot viewBox=(format!("0 0 {WIDTH} {height}")) role="img" aria-label=(dots.title) {
@@ -45,11 +53,11 @@ pub fn draw(dots: &Dots) -> Markup {
             }
             path.frame d=(format!("M{} {}H{}", px(LEFT), px(bottom), px(RIGHT))) {}
             text.axis x=(px(RIGHT)) y=(px(height - 5.0)) text-anchor="end" { (dots.x.title) }
-            @for (at, row, label) in marks {
+            @for (at, (label_at, row), label) in marks {
                 path.mark d=(format!("M{} {}V{}", px(at), px(top), px(bottom))) {}
-                text.marked x=(px(at)) y=(px(ROW * (row + 1) as f64 - 3.0)) text-anchor="middle" { (label) }
+                text.marked x=(px(label_at)) y=(px(ROW * (row + 1) as f64 - 3.0)) text-anchor="middle" { (label) }
             }
-            @for (i, lane) in dots.lanes.iter().enumerate() { (drawn(lane, top + lane_height * i as f64, &x)) }
+            @for (lane, top) in dots.lanes.iter().zip(&tops) { (drawn(lane, *top, &x)) }
         }
     }
 }
@@ -68,8 +76,8 @@ fn anchor(at: f64) -> &'static str {
 fn drawn(lane: &Lane, top: f64, x: &Laid) -> Markup {
     html! {
         text.haloed x=(px(LEFT)) y=(px(top + 13.0)) { (short(&lane.name)) }
-        @for dot in &lane.dots {
-            @let y = top + NAME + STEP * (dot.series as f64 + 0.5);
+        @for (i, dot) in lane.dots.iter().enumerate() {
+            @let y = top + NAME + STEP * (i as f64 + 0.5);
             @if let Some((low, high)) = dot.between {
                 path class={"curve solid " (look(dot.series))} d=(format!("M{} {}H{}", px(x.place(low)), px(y), px(x.place(high)))) {}
             }
