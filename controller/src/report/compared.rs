@@ -3,7 +3,7 @@
 
 use super::Cell;
 use crate::claim::Verdict;
-use crate::findings::versions::{ClaimRow, Incomplete, Move, Moved, Number, Standing, Tried, Trusted, Versions};
+use crate::findings::versions::{ClaimRow, Incomplete, Move, Moved, Moves, Number, Standing, Tried, Trusted, Versions};
 use crate::history::BlockNumber;
 
 /// A matrix, as reports need it.
@@ -148,6 +148,18 @@ pub(super) fn same_repeats(tried: &Tried) -> String {
     format!("{same}/{}", counts.all())
 }
 
+/// Claims that moved, the worst that became of them first, else in the order of blocks.
+pub(super) fn moved_claims(versions: &Versions) -> Vec<&Moves> {
+    let mut moved: Vec<&Moves> = versions.moved.iter().collect();
+    moved.sort_by_key(|moved| match moved.to {
+        Standing::Diverged => 0,
+        Standing::Inconclusive => 1,
+        Standing::NotApplicable => 2,
+        Standing::Holds => 3,
+    });
+    moved
+}
+
 /// Times that moved, those that moved most first.
 pub(super) fn moved_times(versions: &Versions) -> Vec<(&Number, &Move)> {
     let all = versions.numbers.iter();
@@ -253,4 +265,46 @@ pub(super) fn totals(versions: &Versions) -> String {
         count(Standing::NotApplicable),
         versions.moved.len()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::samples;
+
+    #[test]
+    fn the_worst_that_became_of_a_claim_is_told_first() {
+        let moved = |claim: &str, to| Moves {
+            claim: claim.to_owned(),
+            text: String::new(),
+            release: "b".to_owned(),
+            from: Standing::Inconclusive,
+            to,
+            measured: None,
+            reason: None,
+        };
+        let mut versions = samples::matrix(|compared| compared.versions.clone());
+        versions.moved = vec![
+            moved("1", Standing::Holds),
+            moved("2", Standing::Diverged),
+            moved("3", Standing::NotApplicable),
+            moved("4", Standing::Diverged),
+        ];
+        let order: Vec<&str> = moved_claims(&versions)
+            .iter()
+            .map(|moved| moved.claim.as_str())
+            .collect();
+        assert_eq!(order, ["2", "4", "3", "1"]);
+    }
+
+    #[test]
+    fn a_block_is_its_worst_verdict_with_how_many_have_it() {
+        let (versions, rows) = samples::matrix(|compared| (compared.versions.clone(), by_block(compared.versions)));
+        let (block, on) = &rows[0];
+        assert_eq!((*block, on.len(), versions.releases.len()), (3, 2, 2));
+        // One held, one diverged, one was not decided; the second cell of `b` is missing.
+        assert_eq!(on[0].shown(), "1 of 3 suspect");
+        assert_eq!(on[0].verdict, Some(Verdict::Diverged));
+        assert_eq!(on[1].trust, Trusted::Void);
+    }
 }

@@ -120,7 +120,7 @@ impl Page {
         if versions.moved.is_empty() {
             self.painted("32", "none", "  ", "  ");
         }
-        for moved in &versions.moved {
+        for moved in compared::moved_claims(versions) {
             let text = format!(
                 "{}: {} -> {}: {}",
                 moved.release,

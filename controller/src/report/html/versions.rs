@@ -119,7 +119,7 @@ fn moved(versions: &Versions) -> Markup {
     html! {
         h3 { "Claims that moved against " (first.name) }
         @if versions.moved.is_empty() { p { "None." } } @else {
-            ul.claims { @for moved in &versions.moved {
+            ul.claims { @for moved in compared::moved_claims(versions) {
                 li class={"is-" (class(moved.to))} {
                     strong { (moved.release) } ": " (moved.from.word()) " \u{2192} "
                     span class={"verdict " (class(moved.to))} { (moved.to.word()) } ": " (moved.text)

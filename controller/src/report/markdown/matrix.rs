@@ -139,7 +139,7 @@ fn moved(parts: &mut Vec<String>, versions: &Versions) {
         return;
     };
     parts.push(format!("### Claims that moved against {}", escaped(&first.name)));
-    let lines = versions.moved.iter().map(|moved| {
+    let lines = compared::moved_claims(versions).into_iter().map(|moved| {
         let mut line = format!(
             "- {}: {} → **{}**: {}",
             escaped(&moved.release),
