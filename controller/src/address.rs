@@ -57,6 +57,14 @@ pub enum AddressError {
         /// What is there.
         by: Ipv4Net,
     },
+    /// A block that the user insists on is too small.
+    #[error("fit the lab into {block}: its networks need {addresses} addresses in a row")]
+    Narrow {
+        /// What the user wants.
+        block: Ipv4Net,
+        /// What is needed.
+        addresses: u32,
+    },
     /// A subnet that the topology insists on is too small.
     #[error("use subnet {subnet}: it has no room for {nodes} nodes")]
     TooSmall {
@@ -74,6 +82,7 @@ impl AddressError {
         match self {
             Self::Exhausted { .. } => "bring down labs that are not needed: testbed down --all",
             Self::Taken { .. } => "leave `subnet` out of the topology to have a free one chosen",
+            Self::Narrow { .. } => "take a shorter prefix",
             Self::TooSmall { .. } => "take a shorter prefix, or leave `subnet` out of the topology",
         }
     }
@@ -121,6 +130,28 @@ pub fn layout(lab: &LabName, wanted: &[Wanted], taken: &[Ipv4Net]) -> Result<Lay
         .map(|(want, &(offset, size))| want.subnet.unwrap_or_else(|| net(base + offset, size)))
         .collect();
     Ok(Layout { wan, datacenters })
+}
+
+/// The same in a block that the user insists on: nothing is looked for, and nothing moves.
+///
+/// # Errors
+/// It is too small.
+pub fn layout_in(block: Ipv4Net, wanted: &[Wanted]) -> Result<Layout, AddressError> {
+    let (offsets, _) = offsets(wanted);
+    let end = offsets.iter().map(|(offset, size)| offset + size).max();
+    let addresses = end.unwrap_or_default().next_power_of_two();
+    if size_of(block) < addresses {
+        return Err(AddressError::Narrow { block, addresses });
+    }
+    let base = u32::from(block.network());
+    let subnet = |&(offset, size): &(u32, u32)| net(base + offset, size);
+    let own = wanted.iter().zip(&offsets[1..]);
+    Ok(Layout {
+        wan: subnet(&offsets[0]),
+        datacenters: own
+            .map(|(want, place)| want.subnet.unwrap_or_else(|| subnet(place)))
+            .collect(),
+    })
 }
 
 /// The subnets that a lab has already, if what is wanted now still fits into them.

@@ -1,12 +1,14 @@
 //! The command line: clap types only, no behaviour. What a shell or a CI job sets once (lab, release,
 //! format, run directory ...) has a `TESTBED_...` variable.
 
+mod export;
 mod fault;
 mod graph;
 mod link;
 mod matrix;
 mod report;
 
+pub use export::{ComposeArgs, ExportVerb, ExportedImages};
 pub use fault::{FaultVerb, HurtArgs, NodesArg, StopArgs};
 pub use graph::{Drawn, Graph};
 pub use link::{
@@ -128,6 +130,9 @@ pub enum Verb {
     Ps(Ps),
     /// Print every Docker object that `up` would make; needs no engine
     Plan(PlanArgs),
+    /// The same lab for others: as a file for docker compose
+    #[command(subcommand)]
+    Export(ExportVerb),
     /// Check a topology; needs no engine
     Validate(Validate),
     /// Print the JSON Schema of topologies

@@ -5,6 +5,7 @@ pub mod compare;
 pub mod doctor;
 pub mod down;
 mod exec;
+mod export;
 pub mod fault;
 mod graph;
 pub mod images;
@@ -49,6 +50,7 @@ pub async fn run(cli: Cli) -> Result<ExitCode, CommandError> {
         Verb::Down(down) => down::run(&cli.global, down).await,
         Verb::Doctor => doctor::run(&cli.global).await,
         Verb::Exec(exec) => exec::run(&cli.global, exec).await,
+        Verb::Export(verb) => export::run(&cli.global, verb).await,
         Verb::Fault(verb) => fault::run(&cli.global, verb).await,
         Verb::Graph(args) => graph::run(&cli.global, args).await,
         Verb::Images(verb) => images::run(&cli.global, verb).await,

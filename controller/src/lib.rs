@@ -8,6 +8,7 @@
 pub mod address;
 pub mod claim;
 pub mod cluster;
+pub mod compose;
 pub mod conditions;
 pub mod document;
 pub mod findings;

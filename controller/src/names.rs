@@ -306,6 +306,12 @@ pub fn program_image(program: &str, digest: &str) -> String {
     format!("tb/{program}:{}", digest.get(..12).unwrap_or(digest))
 }
 
+/// Reference under which an exported file names one of our own programs, whichever build of this version it is.
+#[must_use]
+pub fn program_of_version(program: &str, version: &str) -> String {
+    format!("tb/{program}:{version}")
+}
+
 /// Image reference, container name and volume name for what is made on the way to an image; `unique` keeps two makers
 /// apart.
 #[must_use]

@@ -137,6 +137,21 @@ pub fn plan(
     laid_out(topology, topology_hash, lab, run, images, &layout)
 }
 
+/// The same in a block of addresses that the user insists on.
+///
+/// # Errors
+/// The block is too small, or as [`plan`].
+pub fn plan_in(
+    block: Ipv4Net,
+    topology: &Topology,
+    topology_hash: &str,
+    lab: &LabName,
+    images: &Images,
+) -> Result<Plan, PlanError> {
+    let layout = address::layout_in(block, &wanted(topology))?;
+    laid_out(topology, topology_hash, lab, None, images, &layout)
+}
+
 /// The same on the subnets that a lab of this name has already, as far as the topology still fits into them: a lab
 /// that had to move on past others, now gone, does not have to move back.
 ///

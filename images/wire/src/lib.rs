@@ -7,6 +7,7 @@
 
 mod conditions;
 mod half;
+mod once;
 mod path;
 mod probe;
 mod relay;
@@ -19,6 +20,7 @@ pub use conditions::{
 pub use half::{
     Access, Answers, HalfSeen, HalfWatch, LookRun, NodeLooks, NodeState, Outcome, OutcomeRun, Passing, PeerState,
 };
+pub use once::{FirstFile, FirstSeat, OnceOrder};
 pub use path::{Nodelay, Path, StreamOrder, StreamSettings};
 pub use probe::{
     Beacon, Bulk, Carried, CpuSeen, Failure, FromProbe, Load, Operation, Pace, ProbeAnswer, ProbeOrder, Reply, Sample,
