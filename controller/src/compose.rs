@@ -41,7 +41,7 @@ pub fn text(plan: &Plan, probe: &str, made_by: &[String]) -> String {
     out += "\nservices:\n";
     let services = plan.containers.iter().filter(|spec| spec.kind != Kind::Probe);
     for spec in services {
-        service(&mut out, plan, spec);
+        container(&mut out, plan, spec);
         if !spec.files.is_empty() {
             put_files(&mut out, plan, spec, probe);
         }
@@ -80,7 +80,7 @@ fn head(out: &mut String, plan: &Plan, probe: &str, made_by: &[String]) {
     let images: Vec<&str> = images.into_iter().collect();
     let relay = plan.containers.iter().find(|spec| spec.kind == Kind::Relay);
     let relay = relay.map_or("none", |spec| spec.image.as_str());
-    let mut say = |text: &str| writeln!(out, "# {text}").expect("a string can be written");
+    let mut say = |text: &str| line(out, 0, format!("# {text}").trim_end());
     say(&format!(
         "Made by `testbed export compose {}`: do not edit.",
         made_by.join(" ")
@@ -145,8 +145,8 @@ fn hosts(out: &mut String, plan: &Plan) {
 }
 
 /// A relay or a node.
-fn service(out: &mut String, plan: &Plan, spec: &ContainerSpec) {
-    open(out, &service_key(plan, spec), &spec.image);
+fn container(out: &mut String, plan: &Plan, spec: &ContainerSpec) {
+    open(out, &container_key(plan, spec), &spec.image);
     line(out, 2, &format!("entrypoint: {}", list(&spec.entrypoint)));
     if !spec.command.is_empty() {
         line(out, 2, "command:");
@@ -225,11 +225,8 @@ fn devices(out: &mut String, spec: &ContainerSpec) {
         let mapped = quote(&format!("{device}:{device}"));
         // A compose file cannot ask whether the host has one.
         if device == AWAKE_DEVICE {
-            line(
-                out,
-                3,
-                &format!("# where the host has it; delays are more exact with it: - {mapped}"),
-            );
+            line(out, 3, "# where the host has it; delays are more exact with it");
+            line(out, 3, &format!("# - {mapped}"));
         } else {
             line(out, 3, &format!("- {mapped}"));
         }
@@ -243,7 +240,7 @@ fn depends(out: &mut String, plan: &Plan, spec: &ContainerSpec) {
     }
     line(out, 2, "depends_on:");
     for relay in plan.containers.iter().filter(|spec| spec.kind == Kind::Relay) {
-        let key = service_key(plan, relay);
+        let key = container_key(plan, relay);
         line(out, 3, &format!("{key}: {{ condition: service_started }}"));
     }
     if !spec.files.is_empty() {
@@ -257,7 +254,7 @@ fn depends(out: &mut String, plan: &Plan, spec: &ContainerSpec) {
 }
 
 fn files_key(plan: &Plan, spec: &ContainerSpec) -> String {
-    format!("files.{}", service_key(plan, spec))
+    format!("files.{}", container_key(plan, spec))
 }
 
 /// The service that puts a node's first files on its volumes.
@@ -372,7 +369,7 @@ fn network_key(plan: &Plan, network: &str) -> String {
     }
 }
 
-fn service_key(plan: &Plan, spec: &ContainerSpec) -> String {
+fn container_key(plan: &Plan, spec: &ContainerSpec) -> String {
     if let Some(node) = plan.nodes.iter().find(|node| node.container == spec.name) {
         return node.name.to_string();
     }

@@ -1,3 +1,5 @@
+//! The exported file read back as YAML, for topologies that have what it must say.
+
 use super::*;
 use crate::plan::{Images, plan};
 use crate::release::{Catalogue, Choice};
