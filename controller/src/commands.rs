@@ -13,6 +13,7 @@ mod judge;
 pub mod link;
 pub mod logs;
 mod matrix;
+mod mounts;
 pub mod plan;
 pub mod prepare;
 pub mod ps;

@@ -129,6 +129,14 @@ pub enum ImageError {
     /// The folder is no build.
     #[error(transparent)]
     Folder(#[from] FolderError),
+    /// An image of the user's own that is not there and that no registry gives.
+    #[error("pull {image}: {cause}")]
+    NoOwn {
+        /// Reference.
+        image: String,
+        /// Why.
+        cause: String,
+    },
     /// There is no such way to it.
     #[error("{way} {release}: {why}")]
     NoWay {
@@ -160,6 +168,9 @@ impl ImageError {
                 _ => None,
             },
             Self::Folder(error) => Some(error.hint()),
+            Self::NoOwn { image, .. } => Some(format!(
+                "build or load it on the engine of the lab first: docker image inspect {image}"
+            )),
             Self::NoWay { .. } => Some("`testbed images list` shows the ways".to_owned()),
         }
     }
@@ -173,7 +184,7 @@ impl ImageError {
                 source.as_ref(),
                 BuildError::Apt(AptError::NoProgram { .. } | AptError::NoArchive) | BuildError::Architecture(_)
             ),
-            Self::Pull { .. } | Self::NoWay { .. } => true,
+            Self::Pull { .. } | Self::NoOwn { .. } | Self::NoWay { .. } => true,
             Self::Folder(_) => false,
         }
     }

@@ -4,6 +4,7 @@
 //! every relay and probe answers and, after `raise`, that every server was ready, in its role, and the version asked for.
 //! Nothing is removed that does not carry our labels. Engine handles are kept per datacenter.
 
+mod application;
 mod engines;
 mod fault;
 mod find;

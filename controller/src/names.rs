@@ -162,6 +162,8 @@ pub enum Kind {
     Probe,
     /// A server of the topology.
     Node,
+    /// A container of the user's own.
+    Application,
     /// State of a node.
     State,
     /// Looks into a node's network for a moment.
@@ -178,6 +180,7 @@ impl Kind {
             Self::Relay => "relay",
             Self::Probe => "probe",
             Self::Node => "node",
+            Self::Application => "application",
             Self::State => "state",
             Self::Lookout => "lookout",
         }
@@ -192,6 +195,7 @@ impl Kind {
             Self::Relay,
             Self::Probe,
             Self::Node,
+            Self::Application,
             Self::State,
             Self::Lookout,
         ]
@@ -204,7 +208,7 @@ impl Kind {
 #[must_use]
 pub fn spoken(labels: &BTreeMap<String, String>) -> Option<String> {
     match Kind::from_label(labels.get(LABEL_KIND)?)? {
-        Kind::Node => labels.get(LABEL_NODE).cloned(),
+        Kind::Node | Kind::Application => labels.get(LABEL_NODE).cloned(),
         kind @ (Kind::Relay | Kind::Probe) => Some(format!("{}.{}", kind.as_str(), labels.get(LABEL_DATACENTER)?)),
         Kind::Datacenter | Kind::Wan | Kind::State | Kind::Lookout => None,
     }

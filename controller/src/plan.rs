@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use wire::{Conditions, Path, RelayConfig, Schedule};
 
+mod applications;
 mod changes;
 mod members;
 mod networks;
@@ -116,6 +117,9 @@ pub struct Plan {
     pub datacenters: Vec<PlannedDatacenter>,
     /// Servers.
     pub nodes: Vec<PlannedNode>,
+    /// Containers of the user's own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub applications: Vec<PlannedApplication>,
     /// Directed links.
     pub links: Vec<PlannedLink>,
 }
@@ -192,8 +196,9 @@ fn laid_out(
         run,
     };
     let nodes = servers::nodes(topology, layout, images, &labels)?;
-    let datacenters = routers::datacenters(topology, layout, &nodes, &labels);
-    let hosts = hosts(&datacenters, &nodes);
+    let applications = applications::applications(topology, layout, &nodes, &labels);
+    let datacenters = routers::datacenters(topology, layout, (&nodes, &applications), &labels);
+    let hosts = hosts(&datacenters, &nodes, &applications);
     let mut containers: Vec<ContainerSpec> = Vec::new();
     containers.extend(datacenters.iter().map(|dc| routers::relay(dc, images, &labels)));
     containers.extend(datacenters.iter().map(|dc| routers::probe(dc, images, &hosts, &labels)));
@@ -205,6 +210,9 @@ fn laid_out(
             }
         }
     }
+    for (application, planned) in topology.applications.iter().zip(&applications) {
+        containers.push(applications::container(application, planned, &hosts, &labels));
+    }
     let mut plan = Plan {
         lab: lab.clone(),
         topology_hash: topology_hash.to_owned(),
@@ -213,6 +221,7 @@ fn laid_out(
         containers,
         datacenters,
         nodes,
+        applications,
         links: topology
             .links
             .iter()
@@ -275,21 +284,22 @@ fn wanted(topology: &Topology) -> Vec<Wanted> {
         .iter()
         .map(|datacenter| Wanted {
             subnet: datacenter.subnet,
-            nodes: topology
-                .nodes
-                .iter()
-                .filter(|node| node.datacenter == datacenter.name)
+            nodes: (topology.nodes.iter().map(|node| &node.datacenter))
+                .chain(topology.applications.iter().map(|application| &application.datacenter))
+                .filter(|name| **name == datacenter.name)
                 .count(),
         })
         .collect()
 }
 
-fn hosts(datacenters: &[PlannedDatacenter], nodes: &[PlannedNode]) -> Vec<String> {
+fn hosts(datacenters: &[PlannedDatacenter], nodes: &[PlannedNode], applications: &[PlannedApplication]) -> Vec<String> {
     let nodes = nodes.iter().map(|node| format!("{}:{}", node.name, node.address));
     let probes = datacenters
         .iter()
         .map(|datacenter| format!("{}:{}", probe_host(&datacenter.name), datacenter.probe_address));
-    nodes.chain(probes).collect()
+    let applications = applications.iter();
+    let applications = applications.map(|application| format!("{}:{}", application.name, application.address));
+    nodes.chain(probes).chain(applications).collect()
 }
 
 fn volume(node: &PlannedNode, labels: &Labels) -> VolumeSpec {
@@ -366,6 +376,23 @@ pub struct PlannedNode {
     pub version: Option<String>,
 }
 
+/// A container of the user's own, planned.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PlannedApplication {
+    /// Name.
+    pub name: NodeName,
+    /// Docker name of its container.
+    pub container: String,
+    /// Where it stands.
+    pub datacenter: DatacenterName,
+    /// Its address, valid in every datacenter.
+    pub address: Ipv4Addr,
+    /// Image reference.
+    pub image: String,
+    /// TCP port on which it listens when it is ready (`None`: it is ready when it runs).
+    pub ready: Option<u16>,
+}
+
 /// A directed link, planned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PlannedLink {
@@ -419,9 +446,9 @@ pub struct ContainerSpec {
     pub kind: Kind,
     /// Image reference.
     pub image: String,
-    /// Whole entrypoint.
+    /// Whole entrypoint (empty: the image's).
     pub entrypoint: Vec<String>,
-    /// Arguments.
+    /// Arguments (both empty: the image's).
     pub command: Vec<String>,
     /// Environment, `KEY=value`.
     pub env: Vec<String>,
@@ -439,6 +466,9 @@ pub struct ContainerSpec {
     pub sysctls: BTreeMap<String, String>,
     /// Volume name -> path.
     pub volumes: BTreeMap<String, String>,
+    /// Path -> file or folder of the host that is seen there, read-only.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub mounts: BTreeMap<String, String>,
     /// Path -> tmpfs options.
     pub tmpfs: BTreeMap<String, String>,
     /// Path in a volume -> text of a file of the container's user that is there before the first start.

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use wire::{Conditions, Path, Schedule};
 
+mod applications;
 mod check;
 mod clusters;
 mod file;
@@ -40,18 +41,27 @@ pub const MOST_BYTES: usize = 1 << 20;
 /// # Errors
 /// Everything that is wrong with it, in the order of the file.
 pub fn parse(name_of_file: &str, text: &str) -> Result<Topology, Vec<Problem>> {
-    parse_with(name_of_file, text, &|_, _| Ok(()))
+    parse_with(name_of_file, text, &|_, _| Ok(()), &|path| Ok(path.to_owned()))
 }
 
 /// Says whether a node with this engine can run a release that the file names; if not, what is wrong and a hint. Which
 /// releases there are is not this module's knowledge.
 pub type ReleaseCheck<'a> = &'a dyn Fn(EngineKind, &str) -> Result<(), (String, Option<String>)>;
 
-/// The same, with the releases that the file names checked too.
+/// Says what a path below the topology's folder is on this machine, as an absolute path; if it cannot be mounted, what is wrong and
+/// a hint. Files are not this module's knowledge.
+pub type MountCheck<'a> = &'a dyn Fn(&str) -> Result<String, (String, Option<String>)>;
+
+/// The same, with the releases and paths that the file names checked too.
 ///
 /// # Errors
 /// As [`parse`].
-pub fn parse_with(name_of_file: &str, text: &str, release: ReleaseCheck) -> Result<Topology, Vec<Problem>> {
+pub fn parse_with(
+    name_of_file: &str,
+    text: &str,
+    release: ReleaseCheck,
+    mount: MountCheck,
+) -> Result<Topology, Vec<Problem>> {
     if text.len() > MOST_BYTES {
         let message = format!("{} bytes are more than the {MOST_BYTES} of any topology", text.len());
         return Err(vec![Problem::of_file(name_of_file, Code::TooLarge, message, None)]);
@@ -67,7 +77,7 @@ pub fn parse_with(name_of_file: &str, text: &str, release: ReleaseCheck) -> Resu
             }
             read::read(&tree, &mut problems)
         })
-        .and_then(|file| check::check(&file, name_of_file, release, &mut problems));
+        .and_then(|file| check::check(&file, name_of_file, release, mount, &mut problems));
     match topology {
         Some(topology) if problems.is_empty() => Ok(topology),
         _ => Err(problems.into_sorted()),
@@ -92,6 +102,9 @@ pub struct Topology {
     pub datacenters: Vec<Datacenter>,
     /// In the order of the file.
     pub nodes: Vec<Node>,
+    /// Containers of the user's own, in the order of the file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub applications: Vec<Application>,
     /// Directed: a link `dc1-dc2` of the file is two of these.
     pub links: Vec<Link>,
     /// How all relays carry connections at the start.
@@ -128,6 +141,40 @@ pub struct Node {
     pub config: BTreeMap<String, String>,
     /// Port of the host that leads to it.
     pub publish: Option<Publish>,
+}
+
+/// A container of the user's own beside the servers. No block asks anything of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Application {
+    /// Its name; no node has it.
+    pub name: NodeName,
+    /// Where it stands.
+    pub datacenter: DatacenterName,
+    /// Image reference.
+    pub image: String,
+    /// Program and first arguments (empty: the image's).
+    pub entrypoint: Vec<String>,
+    /// Arguments (empty: the image's).
+    pub command: Vec<String>,
+    /// Environment.
+    pub environment: BTreeMap<String, String>,
+    /// User of the image, or `uid:gid` (`None`: the image's).
+    pub user: Option<String>,
+    /// What it sees of the host, read-only.
+    pub mounts: Vec<Mount>,
+    /// Folders in which it can write, in memory.
+    pub tmpfs: Vec<String>,
+    /// TCP port on which it listens when it is ready (`None`: it is ready when it runs).
+    pub ready: Option<u16>,
+}
+
+/// A file or folder of the host in an application, read-only.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mount {
+    /// On the host: an absolute path, once a [`MountCheck`] has found it.
+    pub source: String,
+    /// In the container.
+    pub target: String,
 }
 
 /// A port of the host that leads to a node's server port.

@@ -101,7 +101,16 @@ fn of_topology(topology: &Topology) -> Picture {
                 trouble: None,
             }
         });
-        drawn.collect()
+        let applications = topology.applications.iter();
+        let applications = applications.filter(|application| application.datacenter.as_str() == name);
+        let applications = applications.map(|application| Node {
+            name: application.name.to_string(),
+            what: format!("{} application", application.image),
+            slots: None,
+            upstream: None,
+            trouble: None,
+        });
+        drawn.chain(applications).collect()
     };
     Picture {
         title: topology.name.to_string(),
@@ -172,7 +181,8 @@ fn of_row(row: &NodeRow) -> Node {
         slots: row.slots.clone(),
         upstream: row.replication.as_ref().map(|replication| replication.upstream.clone()),
         // The cause of a silence is long, and `ps` tells it.
-        trouble: (row.health != "ready").then(|| row.health.split(':').next().unwrap_or_default().to_owned()),
+        trouble: (!["ready", "running"].contains(&row.health.as_str()))
+            .then(|| row.health.split(':').next().unwrap_or_default().to_owned()),
     }
 }
 

@@ -109,7 +109,8 @@ fn wanted(found: &Found, asked: &[String]) -> Result<Vec<Source>, CommandError> 
             Some(Source {
                 node: spoken(&object.labels)?,
                 id: object.id.clone(),
-                is_server: object.labels.get(LABEL_KIND).map(String::as_str) == Some(Kind::Node.as_str()),
+                is_server: (object.labels.get(LABEL_KIND).and_then(|kind| Kind::from_label(kind)))
+                    .is_some_and(|kind| matches!(kind, Kind::Node | Kind::Application)),
             })
         })
         .collect();

@@ -69,6 +69,9 @@ impl Ground {
             supply.program(instrument::PROBE, &instrument.probe.bytes),
             supply.obtain(&wanted, Policy::Auto),
         )?;
+        for application in &source.topology.applications {
+            supply.own(&application.image).await?;
+        }
         Ok(Self {
             docker,
             source,

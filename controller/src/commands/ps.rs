@@ -11,7 +11,7 @@ use crate::cli::{Format, Global, Ps};
 use crate::document::document;
 use crate::error::{CommandError, ExitCode};
 use crate::lab::{self, ClusterView, Found, Lab, LinkSeen, NodeSeen, ReplicaSeen};
-use crate::plan::PlannedNode;
+use crate::plan::{PlannedApplication, PlannedNode};
 use crate::replication::{Survival, SyncCounters};
 use crate::topology::Role;
 use schemars::JsonSchema;
@@ -22,7 +22,7 @@ use serde::Serialize;
 pub struct PsDocument {
     /// The lab.
     pub lab: String,
-    /// Its nodes, in the order of the topology.
+    /// Its nodes, in the order of the topology, then its applications.
     pub nodes: Vec<NodeRow>,
     /// Its clusters, each as every datacenter that it stands in sees it.
     pub clusters: Vec<ClusterRow>,
@@ -37,13 +37,13 @@ pub struct NodeRow {
     pub node: String,
     /// Where it stands.
     pub datacenter: String,
-    /// `primary`, `replica`, `sentinel` or `database`, as the server says now (`null`: it says nothing).
+    /// `primary`, `replica`, `sentinel` or `database`, as the server says now (`null`: it says nothing); or `application`.
     pub role: Option<&'static str>,
     /// Address and port.
     pub address: String,
-    /// `ready`, or why not.
+    /// `ready`, or why not; `running` for an application, which is not asked.
     pub health: String,
-    /// Server and version as it reports them.
+    /// Server and version as it reports them; of an application its image.
     pub version: Option<String>,
     /// Hash slots that it serves, by its own word (`null`: none).
     pub slots: Option<String>,
@@ -129,7 +129,9 @@ pub(super) fn unasked(found: &Found) -> Result<PsDocument, CommandError> {
     };
     Ok(PsDocument {
         lab: found.lab.clone(),
-        nodes: plan.nodes.iter().map(row).collect(),
+        nodes: (plan.nodes.iter().map(row))
+            .chain(plan.applications.iter().map(|planned| application(found, planned)))
+            .collect(),
         clusters: Vec::new(),
         links: Vec::new(),
     })
@@ -147,6 +149,7 @@ pub(super) fn rows(lab: &Lab, found: &Found, nodes: &[NodeSeen], links: &[LinkSe
                 lab.replica_seen(&planned.name, nodes, links, None),
             )
         })
+        .chain(lab.plan.applications.iter().map(|planned| application(found, planned)))
         .collect()
 }
 
@@ -180,6 +183,28 @@ fn row(found: &Found, planned: &PlannedNode, seen: &NodeSeen, replica: Option<Re
             .ok()
             .and_then(|state| own_slots(state.cluster.as_ref()?.as_ref().ok()?)),
         replication: replica.map(ReplicationRow::from),
+    }
+}
+
+/// Nothing is asked of an application: whether it runs is what the engine knows.
+fn application(found: &Found, planned: &PlannedApplication) -> NodeRow {
+    NodeRow {
+        node: planned.name.to_string(),
+        datacenter: planned.datacenter.to_string(),
+        role: Some("application"),
+        address: place(planned),
+        health: found.state(&planned.container).unwrap_or("absent").to_owned(),
+        version: Some(planned.image.clone()),
+        slots: None,
+        replication: None,
+    }
+}
+
+/// Address of an application, with its port if one is known.
+pub(super) fn place(planned: &PlannedApplication) -> String {
+    match planned.ready {
+        Some(port) => format!("{}:{port}", planned.address),
+        None => planned.address.to_string(),
     }
 }
 

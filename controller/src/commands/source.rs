@@ -68,7 +68,9 @@ pub fn read(path: &Path, format: Format, color: Color) -> Result<Source, Command
 /// Everything that is wrong with it.
 pub fn parse(name: &str, text: &str) -> Result<Topology, Vec<Problem>> {
     let catalogue = Catalogue::built_in();
-    topology::parse_with(name, text, &|engine, pin| {
+    let folder = (name != STDIN).then(|| Path::new(name).parent().unwrap_or(Path::new("")));
+    let mount = |written: &str| super::mounts::resolve(folder, written);
+    let release = |engine, pin: &str| {
         let known = catalogue.resolve(engine, Some(pin), &Choice::default());
         known.map(|_| ()).map_err(|error| {
             let message = match &error {
@@ -80,7 +82,8 @@ pub fn parse(name: &str, text: &str) -> Result<Topology, Vec<Problem>> {
             };
             (message, error.hint())
         })
-    })
+    };
+    topology::parse_with(name, text, &release, &mount)
 }
 
 /// The text of a file, or the problem that it is none.

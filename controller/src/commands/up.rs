@@ -3,6 +3,7 @@
 
 use super::connect;
 use super::prepare::{self, Ground};
+use super::ps::place;
 use super::screen::{self, plain_table};
 use super::source::{self, Source};
 use crate::cli::{Format, Global, Up};
@@ -29,7 +30,7 @@ pub struct UpDocument {
     pub already_up: bool,
     /// From the first engine call to ready; 0 if it was up before.
     pub took_ms: u64,
-    /// Its nodes, in the order of the topology.
+    /// Its nodes, in the order of the topology, then its applications.
     pub nodes: Vec<UpNode>,
 }
 
@@ -42,7 +43,7 @@ pub struct UpNode {
     pub datacenter: String,
     /// Address and port, the same from every datacenter.
     pub address: String,
-    /// Release asked for.
+    /// Release asked for; of an application its image.
     pub release: String,
     /// Server and version as it reports them (`null`: it was not asked).
     pub version: Option<String>,
@@ -92,7 +93,7 @@ async fn already_up(
         found => found?,
     };
     let plan = found.plan()?;
-    let missing = found.not_running(&plan, &[Kind::Relay, Kind::Probe, Kind::Node]);
+    let missing = found.not_running(&plan, &[Kind::Relay, Kind::Probe, Kind::Node, Kind::Application]);
     if !missing.is_empty() {
         let lab = name.to_string();
         return Err(LabError::NotWhole { lab, missing }.into());
@@ -121,11 +122,18 @@ fn show(global: &Global, lab: &Lab, already_up: bool) -> Result<(), CommandError
         release: node.release.clone(),
         version: seen(&node.name).map(|server| format!("{} {}", server.engine, server.version)),
     });
+    let applications = lab.plan.applications.iter().map(|application| UpNode {
+        node: application.name.to_string(),
+        datacenter: application.datacenter.to_string(),
+        address: place(application),
+        release: application.image.clone(),
+        version: None,
+    });
     let shown = UpDocument {
         lab: lab.name().to_string(),
         already_up,
         took_ms: u64::try_from(lab.took().as_millis()).unwrap_or(u64::MAX),
-        nodes: nodes.collect(),
+        nodes: nodes.chain(applications).collect(),
     };
     let rows = shown.nodes.iter().map(|node| {
         let server = node.version.as_ref().unwrap_or(&node.release);

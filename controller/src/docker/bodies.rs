@@ -7,8 +7,8 @@ use super::Lookout;
 use crate::plan::{ContainerSpec, NetworkSpec, VolumeSpec};
 use bollard::models::{
     ContainerCreateBody, DeviceMapping, EndpointIpamConfig, EndpointSettings, HostConfig, HostConfigLogConfig, Ipam,
-    IpamConfig, NetworkCreateRequest, NetworkingConfig, PortBinding, RestartPolicy, RestartPolicyNameEnum,
-    VolumeCreateRequest,
+    IpamConfig, Mount, MountBindOptions, MountType, NetworkCreateRequest, NetworkingConfig, PortBinding, RestartPolicy,
+    RestartPolicyNameEnum, VolumeCreateRequest,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::net::Ipv4Addr;
@@ -79,8 +79,9 @@ pub fn container(spec: &ContainerSpec, network: Option<(&str, Ipv4Addr)>) -> Con
         // EOF must not come when a command detaches: what it started lives on for the next one.
         stdin_once: Some(false),
         env: Some(spec.env.clone()),
-        entrypoint: Some(spec.entrypoint.clone()),
-        cmd: Some(spec.command.clone()),
+        // An empty one would not be the image's own but none.
+        entrypoint: (!spec.entrypoint.is_empty()).then(|| spec.entrypoint.clone()),
+        cmd: (!spec.command.is_empty()).then(|| spec.command.clone()),
         image: Some(spec.image.clone()),
         labels: Some(hashed(&spec.labels)),
         host_config: Some(host(spec, network.map_or("none", |(id, _)| id))),
@@ -146,6 +147,8 @@ fn host(spec: &ContainerSpec, network: &str) -> HostConfig {
                 .map(|(name, path)| format!("{name}:{path}"))
                 .collect(),
         ),
+        // Not as binds: of those the engine makes what is absent, as a folder of root's on the host.
+        mounts: Some(spec.mounts.iter().map(|(path, source)| mount(path, source)).collect()),
         tmpfs: Some(hashed(&spec.tmpfs)),
         log_config: Some(HostConfigLogConfig {
             typ: Some("json-file".to_owned()),
@@ -188,6 +191,21 @@ fn host(spec: &ContainerSpec, network: &str) -> HostConfig {
         dns_search: Some(vec![".".to_owned()]),
         dns_options: Some(vec!["timeout:1".to_owned(), "attempts:1".to_owned()]),
         ..HostConfig::default()
+    }
+}
+
+/// A path of the host, read-only; what is mounted below it on the host does not come along, since that would be writable.
+fn mount(path: &str, source: &str) -> Mount {
+    Mount {
+        target: Some(path.to_owned()),
+        source: Some(source.to_owned()),
+        typ: Some(MountType::BIND),
+        read_only: Some(true),
+        bind_options: Some(MountBindOptions {
+            non_recursive: Some(true),
+            ..MountBindOptions::default()
+        }),
+        ..Mount::default()
     }
 }
 
@@ -252,6 +270,7 @@ mod tests {
             devices: vec!["/dev/net/tun".to_owned()],
             sysctls: BTreeMap::from([("net.ipv4.ip_forward".to_owned(), "1".to_owned())]),
             volumes: BTreeMap::from([("state".to_owned(), "/data".to_owned())]),
+            mounts: BTreeMap::new(),
             tmpfs: BTreeMap::from([("/run".to_owned(), "mode=0755".to_owned())]),
             files: BTreeMap::new(),
             memory_bytes: 64 << 20,

@@ -292,6 +292,7 @@ fn initdb_container(name: String, image: String, initdb: String, volume: &Volume
         devices: Vec::new(),
         sysctls: BTreeMap::new(),
         volumes: BTreeMap::from([(volume.name.clone(), POSTGRES_STATE.to_owned())]),
+        mounts: BTreeMap::new(),
         tmpfs: BTreeMap::from([("/tmp".to_owned(), format!("uid={user},gid={user}"))]),
         files: BTreeMap::new(),
         memory_bytes: INITDB_MEMORY,

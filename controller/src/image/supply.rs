@@ -164,6 +164,24 @@ impl<'a, E: Engine + Images> Supply<'a, E> {
         Ok(reference)
     }
 
+    /// Sees to it that the engine has an image of the user's own: what is there is taken, else it is pulled.
+    ///
+    /// # Errors
+    /// It is not there and no registry gives it.
+    pub async fn own(&self, reference: &str) -> Result<(), ImageError> {
+        if self.engine.image(reference).await?.is_some() {
+            return Ok(());
+        }
+        self.progress.step(format_args!("pulling {reference}"));
+        self.engine.pull(reference).await.map_err(|error| match error {
+            EngineError::Refused { cause, .. } => ImageError::NoOwn {
+                image: reference.to_owned(),
+                cause,
+            },
+            error => error.into(),
+        })
+    }
+
     async fn obtain_one(&self, release: &Release, policy: Policy) -> Result<Obtained, ImageError> {
         if let Some(present) = self.present(release, policy).await? {
             return Ok(present);

@@ -14,7 +14,7 @@ use crate::channel::ChannelError;
 use crate::docker::{EngineError, EngineHandle};
 use crate::history::ServerSeen;
 use crate::names::{DatacenterName, Kind, LABEL_RAISE, NodeName};
-use crate::plan::{ContainerSpec, NetworkSpec, Plan, PlannedNode, VolumeSpec};
+use crate::plan::{ContainerSpec, NetworkSpec, Plan, PlannedApplication, PlannedNode, VolumeSpec};
 use crate::probe::ProbeClient;
 use crate::progress::Progress;
 use crate::relay::RelayClient;
@@ -164,6 +164,8 @@ enum Client<'a> {
     Probe(&'a DatacenterName, ProbeClient),
     /// A server: it is asked by a probe.
     Node(&'a PlannedNode),
+    /// A container of the user's own.
+    Application(&'a PlannedApplication),
 }
 
 async fn last_words(engines: &Engines, spec: &ContainerSpec) -> String {
@@ -295,6 +297,10 @@ impl<'a> Site<'a> {
                     self.forming.join(&asker, node, &self.bounds).await?;
                     set(self.servers.get(&node.name), seen);
                 }
+                Client::Application(application) => {
+                    let probe = self.wait(self.probes.get(&application.datacenter)).await?;
+                    self.asker(probe).application(application, &self.bounds).await?;
+                }
             }
             tracing::debug!("{}: ready after {:.3?}", spec.name, self.bounds.begun.elapsed());
             Ok(())
@@ -345,6 +351,11 @@ impl<'a> Site<'a> {
                 let client = ProbeClient::attach(engine, &spec.name, self.bounds.left()).await?;
                 Ok(Client::Probe(name, client))
             }
+            Kind::Application => {
+                let mut applications = self.plan.applications.iter();
+                let application = applications.find(|application| application.container == spec.name);
+                Ok(Client::Application(application.expect("an application is in the plan")))
+            }
             _ => {
                 let node = self.plan.nodes.iter().find(|node| node.container == spec.name);
                 Ok(Client::Node(node.expect("what is neither relay nor probe is a node")))
@@ -394,6 +405,12 @@ impl<'a> Site<'a> {
         }
         for relay in self.plan.datacenters.iter().map(|datacenter| &datacenter.relay) {
             self.wait(self.started.get(relay)).await?;
+        }
+        if spec.kind == Kind::Application {
+            // It finds its servers there, as it would in a datacenter that is in use.
+            for server in self.servers.values() {
+                self.wait(Some(server)).await?;
+            }
         }
         let node = self.plan.nodes.iter().find(|node| node.container == spec.name);
         let of_a_set = node.filter(|node| node.cluster.is_none());

@@ -5,7 +5,7 @@ use super::{Engines, Lab, LabError, target};
 use crate::channel::ChannelError;
 use crate::docker::{EngineHandle, Sort};
 use crate::history::ServerSeen;
-use crate::names::LABEL_NODE;
+use crate::names::{DatacenterName, LABEL_NODE, NodeName};
 use crate::plan::{Plan, PlannedNode};
 use crate::probe::ProbeClient;
 use crate::release::{Reported, VersionPattern, reported};
@@ -263,19 +263,29 @@ impl Asker<'_> {
 
     /// A server that ended never becomes ready: say so now and why, instead of waiting for the deadline.
     async fn still_runs(&self, node: &PlannedNode) -> Result<(), LabError> {
-        let engine = self.engines.of(&node.datacenter);
+        self.runs(&node.datacenter, &node.name, &node.container).await
+    }
+
+    /// Whether the container of a node or an application runs.
+    pub(super) async fn runs(
+        &self,
+        datacenter: &DatacenterName,
+        name: &NodeName,
+        container: &str,
+    ) -> Result<(), LabError> {
+        let engine = self.engines.of(datacenter);
         let mut labels = super::find::labels_of(Some(&self.plan.lab));
-        labels.insert(LABEL_NODE.to_owned(), node.name.to_string());
+        labels.insert(LABEL_NODE.to_owned(), name.to_string());
         let listed = engine.list(&labels).await?;
-        let container = listed
+        let found = listed
             .iter()
-            .find(|object| object.sort == Sort::Container && object.name == node.container);
-        if container.is_some_and(|container| container.state == "running") {
+            .find(|object| object.sort == Sort::Container && object.name == container);
+        if found.is_some_and(|found| found.state == "running") {
             return Ok(());
         }
         Err(LabError::NodeEnded {
-            node: node.name.clone(),
-            post_mortem: engine.post_mortem(&node.container).await?,
+            node: name.clone(),
+            post_mortem: engine.post_mortem(container).await?,
         })
     }
 }
@@ -314,10 +324,12 @@ impl Lab {
     pub async fn wait_ready(&mut self, limit: Duration) -> Result<(), LabError> {
         let bounds = Bounds::from_now(limit);
         let bounds = &bounds;
+        let this = &*self;
+        let (plan, engines) = (&this.plan, &this.engines);
         let asker = |node: &PlannedNode| Asker {
-            plan: &self.plan,
-            engines: &self.engines,
-            probe: self.probe(&node.datacenter),
+            plan,
+            engines,
+            probe: this.probe(&node.datacenter),
         };
         let servers = self.plan.nodes.iter();
         let servers = servers.map(|node| async move { asker(node).server(node, bounds).await });
@@ -329,6 +341,16 @@ impl Lab {
         let sentinels = self.plan.nodes.iter();
         let sentinels = sentinels.map(|node| async move { asker(node).watching(node, bounds).await });
         futures_util::future::try_join_all(sentinels).await?;
+        let applications = self.plan.applications.iter();
+        let applications = applications.map(|application| async move {
+            let asker = Asker {
+                plan,
+                engines,
+                probe: this.probe(&application.datacenter),
+            };
+            asker.application(application, bounds).await
+        });
+        futures_util::future::try_join_all(applications).await?;
         self.servers = servers;
         Ok(())
     }

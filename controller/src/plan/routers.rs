@@ -1,6 +1,6 @@
 //! Relay and probe of a datacenter: the instruments. A relay has the two capabilities that it needs, a probe none.
 
-use super::{ContainerSpec, Images, Labels, PlannedDatacenter, PlannedNode};
+use super::{ContainerSpec, Images, Labels, PlannedApplication, PlannedDatacenter, PlannedNode};
 use crate::address::{self, Layout};
 use crate::names::{Kind, datacenter_network, probe_container, relay_container, wan_network};
 use crate::topology::{Datacenter, Topology};
@@ -18,7 +18,7 @@ const PIDS: u32 = 64;
 pub(super) fn datacenters(
     topology: &Topology,
     layout: &Layout,
-    nodes: &[PlannedNode],
+    servers: (&[PlannedNode], &[PlannedApplication]),
     labels: &Labels,
 ) -> Vec<PlannedDatacenter> {
     topology
@@ -29,14 +29,14 @@ pub(super) fn datacenters(
             name: datacenter.name.clone(),
             subnet: layout.datacenters[index],
             relay: relay_container(labels.lab, &datacenter.name),
-            relay_config: relay_config(index, topology, layout, nodes),
+            relay_config: relay_config(index, topology, layout, ports(servers)),
             probe: probe_container(labels.lab, &datacenter.name),
             probe_address: address::probe(layout.datacenters[index]),
         })
         .collect()
 }
 
-fn relay_config(index: usize, topology: &Topology, layout: &Layout, nodes: &[PlannedNode]) -> RelayConfig {
+fn relay_config(index: usize, topology: &Topology, layout: &Layout, ports: Vec<u16>) -> RelayConfig {
     let Datacenter { name, .. } = &topology.datacenters[index];
     let subnet = layout.datacenters[index];
     let position = |name| topology.datacenters.iter().position(|other| &other.name == name);
@@ -62,15 +62,16 @@ fn relay_config(index: usize, topology: &Topology, layout: &Layout, nodes: &[Pla
             })
             .collect(),
         queue_bytes: QUEUE_BYTES,
-        ports: ports(nodes),
+        ports,
         path: topology.path,
         seed: topology.seed,
     }
 }
 
-/// TCP ports of the nodes, and that on which probes echo.
-fn ports(nodes: &[PlannedNode]) -> Vec<u16> {
+/// TCP ports of nodes and applications, and that on which probes echo.
+fn ports((nodes, applications): (&[PlannedNode], &[PlannedApplication])) -> Vec<u16> {
     let mut ports: Vec<u16> = nodes.iter().flat_map(PlannedNode::ports).collect();
+    ports.extend(applications.iter().filter_map(|application| application.ready));
     ports.push(ECHO_PORT);
     ports.sort_unstable();
     ports.dedup();
@@ -105,6 +106,7 @@ pub(super) fn relay(datacenter: &PlannedDatacenter, images: &Images, labels: &La
             on("net.ipv4.ip_forward", "1"),
         ]),
         volumes: BTreeMap::new(),
+        mounts: BTreeMap::new(),
         tmpfs: BTreeMap::new(),
         files: BTreeMap::new(),
         // Twice what the queues may hold: a held packet has a header, and an allocator its own rounding.
@@ -140,6 +142,7 @@ pub(super) fn probe(
         devices: Vec::new(),
         sysctls: BTreeMap::new(),
         volumes: BTreeMap::new(),
+        mounts: BTreeMap::new(),
         tmpfs: BTreeMap::new(),
         files: BTreeMap::new(),
         memory_bytes: MEMORY_BYTES,

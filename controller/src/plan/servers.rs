@@ -84,6 +84,7 @@ pub(super) fn container(
         devices: Vec::new(),
         sysctls: BTreeMap::new(),
         volumes: BTreeMap::from([(state_volume(labels.lab, &node.name), start.state_path.to_owned())]),
+        mounts: BTreeMap::new(),
         tmpfs,
         files: files(node, all, start.state_path),
         memory_bytes: MEMORY_BYTES,

@@ -69,6 +69,14 @@ pub fn table(plan: &Plan) -> String {
     );
     section(
         &mut out,
+        ["OF THE HOST, READ-ONLY", "IN", "PATH"],
+        plan.containers.iter().flat_map(|container| {
+            let mounts = container.mounts.iter();
+            mounts.map(|(path, source)| [source.clone(), container.name.clone(), path.clone()])
+        }),
+    );
+    section(
+        &mut out,
         ["LINK", "CONDITIONS ONE WAY", "SCHEDULE"],
         plan.links.iter().map(|link| {
             let schedule = link.schedule.as_ref();

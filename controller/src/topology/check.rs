@@ -6,7 +6,7 @@
 use super::file::File;
 use super::problem::{Code, Problems, nearest, quote};
 use super::tree::{At, Place};
-use super::{Datacenter, ReleaseCheck, Topology, links, mode, nodes};
+use super::{Datacenter, MountCheck, ReleaseCheck, Topology, applications, links, mode, nodes};
 use crate::names::{DatacenterName, LabName};
 use ipnet::Ipv4Net;
 use std::net::Ipv4Addr;
@@ -22,6 +22,7 @@ pub(super) fn check(
     file: &File,
     name_of_file: &str,
     release: ReleaseCheck,
+    mount: MountCheck,
     problems: &mut Problems,
 ) -> Option<Topology> {
     if too_large(file, problems) {
@@ -35,6 +36,7 @@ pub(super) fn check(
     let seed = mode::seed(file, problems);
     let links = links::links(file, path, problems);
     let nodes = nodes::nodes(file, release, problems);
+    let applications = applications::applications(file, mount, problems);
     if !problems.is_empty() {
         return None;
     }
@@ -42,6 +44,7 @@ pub(super) fn check(
         name: name?,
         datacenters,
         nodes,
+        applications,
         links,
         path,
         seed,
@@ -245,6 +248,12 @@ fn too_large(file: &File, problems: &mut Problems) -> bool {
             file.nodes.len(),
             MOST_NODES,
             file.nodes.get(MOST_NODES).map(|(key, _)| key.place),
+        ),
+        (
+            "applications",
+            file.applications.len(),
+            MOST_NODES,
+            file.applications.get(MOST_NODES).map(|(key, _)| key.place),
         ),
     ] {
         if let Some(place) = place {

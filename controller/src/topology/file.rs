@@ -3,8 +3,10 @@
 //! Values are still text here, each with its place; nothing is checked but the shape. A field's documentation is what
 //! an editor shows. The lists of keys are kept equal to the schema by a test.
 
+mod application;
 mod link;
 
+pub(super) use application::{APPLICATION_KEYS, ApplicationFile};
 pub(super) use link::{
     JITTER_KEYS, JitterFile, LINK_KEYS, LOSS_KEYS, LinkFile, LossFile, MODE_KEYS, ModeFile, REORDER_KEYS, ReorderFile,
     STREAM_KEYS, StreamFile, Written,
@@ -56,6 +58,9 @@ pub(super) struct File {
     /// Servers by name.
     #[schemars(default, schema_with = "nodes")]
     pub(super) nodes: Vec<(At<String>, NodeFile)>,
+    /// Containers of your own by name, beside the servers; no name is that of a node.
+    #[schemars(default, schema_with = "application::applications")]
+    pub(super) applications: Vec<(At<String>, ApplicationFile)>,
     /// Where `datacenters` stands, or the file begins.
     #[schemars(skip)]
     pub(super) datacenters_place: Place,
@@ -137,6 +142,7 @@ pub(super) const FILE_KEYS: &[&str] = &[
     "seed",
     "defaults",
     "nodes",
+    "applications",
 ];
 /// Keys of a datacenter.
 pub(super) const DATACENTER_KEYS: &[&str] = &["subnet"];
@@ -241,6 +247,7 @@ mod tests {
             (&definitions["StreamFile"], STREAM_KEYS),
             (&definitions["DefaultsFile"], DEFAULTS_KEYS),
             (&definitions["NodeFile"], NODE_KEYS),
+            (&definitions["ApplicationFile"], APPLICATION_KEYS),
         ] {
             let known: BTreeSet<&str> = at["properties"]
                 .as_object()

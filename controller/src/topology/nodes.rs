@@ -110,7 +110,8 @@ fn release(node: &NodeFile, file: &File, inherits: bool) -> Option<String> {
     own.or(inherited).map(|release| release.value.clone())
 }
 
-fn name(key: &At<String>, problems: &mut Problems) -> Option<NodeName> {
+/// The name of a node or an application, if it may have it.
+pub(super) fn name(key: &At<String>, problems: &mut Problems) -> Option<NodeName> {
     if RESERVED.contains(&key.value.as_str()) {
         problems
             .add(

@@ -108,6 +108,10 @@ pub enum Code {
     BadPublish,
     /// A setting that testbed makes itself, or that is not one.
     BadConfig,
+    /// An application that cannot be run as it is written.
+    BadApplication,
+    /// A mount that leaves the topology's folder, or hides what is not the topology's.
+    BadMount,
 }
 
 impl Code {
@@ -144,6 +148,8 @@ impl Code {
             Self::BadRelease => "bad-release",
             Self::BadPublish => "bad-publish",
             Self::BadConfig => "bad-config",
+            Self::BadApplication => "bad-application",
+            Self::BadMount => "bad-mount",
         }
     }
 }
@@ -360,7 +366,7 @@ pub(super) fn quote(text: &str) -> String {
     let mut short: String = text
         .chars()
         .take(LONGEST_QUOTE)
-        .map(|c| if c.is_control() { '?' } else { c })
+        .map(|c| if is_hidden(c) { '?' } else { c })
         .collect();
     if text.chars().nth(LONGEST_QUOTE).is_some() {
         short.push('…');
@@ -399,12 +405,18 @@ fn line_at(text: &str, offset: usize) -> Option<&str> {
     Some(text[start..end].trim_end_matches('\r')).filter(|line| line.len() <= LONGEST_LINE)
 }
 
+/// Whether a character moves the cursor, or turns the direction of what follows, and so shows another text than there is.
+fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
 /// The same text, byte for byte as long, with every control character replaced.
 fn without_control(text: &str) -> String {
     text.chars()
         .map(|c| match c {
             '\n' | '\t' | '\r' => c.to_string(),
-            c if c.is_control() => "?".repeat(c.len_utf8()),
+            c if is_hidden(c) => "?".repeat(c.len_utf8()),
             c => c.to_string(),
         })
         .collect()
@@ -435,6 +447,7 @@ mod tests {
     #[test]
     fn a_quote_is_short_and_cannot_move_the_cursor() {
         assert_eq!(quote("a\u{1b}[2Jb"), "`a?[2Jb`");
+        assert_eq!(quote("a\u{202e}b\u{200b}"), "`a?b?`", "nor turn what follows");
         assert!(quote(&"x".repeat(1000)).chars().count() < 70);
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Goes on after every problem, so that the meaning of what could be read is checked as well.
 
+mod application;
 mod link;
 
 use super::file::{DATACENTER_KEYS, DEFAULTS_KEYS, DatacenterFile, DefaultsFile, FILE_KEYS, File, NODE_KEYS, NodeFile};
@@ -26,6 +27,7 @@ pub(super) fn read(tree: &At<Tree>, problems: &mut Problems) -> Option<File> {
         seed: None,
         defaults: DefaultsFile::default(),
         nodes: Vec::new(),
+        applications: Vec::new(),
         datacenters_place: Place {
             length: 0,
             ..tree.place
@@ -53,6 +55,10 @@ pub(super) fn read(tree: &At<Tree>, problems: &mut Problems) -> Option<File> {
             "seed" => file.seed = reader.scalar(value, "seed"),
             "defaults" => file.defaults = reader.defaults(value),
             "nodes" => file.nodes.extend(reader.each(value, "nodes", Reader::node)),
+            "applications" => {
+                let applications = reader.each(value, "applications", Reader::application);
+                file.applications.extend(applications);
+            }
             _ => {}
         }
     }
@@ -274,8 +280,14 @@ impl Reader<'_, '_> {
     }
 
     fn config(&mut self, tree: &At<Tree>) -> Vec<(At<String>, At<String>)> {
+        self.settings(tree, "config", "setting")
+    }
+
+    /// A map from names to single values, taken as written.
+    fn settings(&mut self, tree: &At<Tree>, section: &str, one: &str) -> Vec<(At<String>, At<String>)> {
         let mut settings = Vec::new();
-        for (key, value) in self.entries(tree, "`config`", false).unwrap_or_default() {
+        let entries = self.entries(tree, &format!("`{section}`"), false);
+        for (key, value) in entries.unwrap_or_default() {
             match &value.value {
                 Tree::Text(text) | Tree::Number(text) | Tree::Truth(text) => settings.push((
                     key,
@@ -294,7 +306,7 @@ impl Reader<'_, '_> {
                         .add(
                             place,
                             Code::WrongType,
-                            format!("setting {} is text, not {}", quote(&key.value), other.sort()),
+                            format!("{one} {} is text, not {}", quote(&key.value), other.sort()),
                         )
                         .hint("write the value as in the server's configuration file; \"\" is the empty one");
                 }

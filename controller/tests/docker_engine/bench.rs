@@ -70,6 +70,7 @@ impl Bench {
             devices: vec![],
             sysctls: BTreeMap::new(),
             volumes: BTreeMap::from([(format!("tbtest-{}-state", self.name), "/data".to_owned())]),
+            mounts: BTreeMap::new(),
             tmpfs: BTreeMap::new(),
             files: BTreeMap::new(),
             memory_bytes: 64 << 20,

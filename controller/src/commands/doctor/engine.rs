@@ -151,6 +151,7 @@ fn trial(image: String, labels: BTreeMap<String, String>) -> ContainerSpec {
         devices: vec!["/dev/net/tun".to_owned()],
         sysctls: BTreeMap::from([("net.ipv4.ip_forward".to_owned(), "1".to_owned())]),
         volumes: BTreeMap::new(),
+        mounts: BTreeMap::new(),
         tmpfs: BTreeMap::new(),
         files: BTreeMap::new(),
         memory_bytes: 64 << 20,
@@ -231,7 +232,7 @@ fn leftover(found: &Found, age: Option<Duration>, a_run_is_under_way: bool) -> C
     let broken = match found.plan() {
         Err(_) => Some("its relays are gone".to_owned()),
         Ok(plan) => {
-            let missing = found.not_running(&plan, &[Kind::Relay, Kind::Probe, Kind::Node]);
+            let missing = found.not_running(&plan, &[Kind::Relay, Kind::Probe, Kind::Node, Kind::Application]);
             (!missing.is_empty()).then(|| missing.join(", "))
         }
     };

@@ -43,6 +43,7 @@ fn container(name: &str, kind: Kind, number: u8, host: u8) -> ContainerSpec {
         devices: vec![],
         sysctls: BTreeMap::new(),
         volumes: BTreeMap::new(),
+        mounts: BTreeMap::new(),
         tmpfs: BTreeMap::new(),
         files: BTreeMap::new(),
         memory_bytes: 0,

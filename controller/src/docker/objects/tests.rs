@@ -96,6 +96,7 @@ async fn an_endpoint_that_is_refused_takes_the_container_with_it() {
         devices: vec![],
         sysctls: BTreeMap::new(),
         volumes: BTreeMap::new(),
+        mounts: BTreeMap::new(),
         tmpfs: BTreeMap::new(),
         files: BTreeMap::new(),
         memory_bytes: 0,
