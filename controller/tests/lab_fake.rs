@@ -472,3 +472,45 @@ async fn a_cluster_whose_halves_cannot_hear_each_other_is_no_lab() {
     );
     assert_eq!(names(&fake), [""; 0]);
 }
+
+/// An application that is ready when it listens.
+fn with_an_application(topology: &mut Topology) {
+    topology.applications.push(testbed::topology::Application {
+        name: testbed::names::NodeName::new("app").unwrap(),
+        datacenter: DatacenterName::new("dc2").unwrap(),
+        image: "registry.example/app:1".to_owned(),
+        entrypoint: Vec::new(),
+        command: vec!["serve".to_owned()],
+        environment: BTreeMap::new(),
+        user: None,
+        mounts: Vec::new(),
+        tmpfs: Vec::new(),
+        ready: Some(8080),
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_application_starts_when_all_servers_answer_and_goes_with_its_lab() {
+    let fake = Fake::new();
+    let plan = plan_where("one", &[], with_an_application);
+    let lab = raise(&fake, plan).await.unwrap();
+    let calls: Vec<String> = fake.calls().iter().map(ToString::to_string).collect();
+    let starts: Vec<&String> = calls.iter().filter(|call| call.starts_with("start")).collect();
+    assert_eq!(starts.len(), 9, "{starts:?}");
+    assert_eq!(lab.servers().len(), 4, "it is no server");
+    assert!(names(&fake).contains(&"tb-one-app".to_owned()));
+    lab::sweep(&engines(&fake), &lab::labels_of(None)).await.unwrap();
+    assert_eq!(names(&fake), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_application_that_ends_is_reported_with_its_last_words() {
+    let fake = Fake::new();
+    fake.doom("tb-one-app", 127, "no such file");
+    let plan = plan_where("one", &[], with_an_application);
+    let error = failed(raise(&fake, plan).await);
+    let text = error.to_string();
+    assert!(matches!(error, LabError::NodeEnded { .. }), "{text}");
+    assert!(text.contains("node app") && text.contains("no such file"), "{text}");
+    assert_eq!(names(&fake), [""; 0]);
+}

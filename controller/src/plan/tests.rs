@@ -172,3 +172,35 @@ fn a_release_of_the_other_kind_and_a_mixed_set_are_refused() {
         Err(PlanError::WrongKind { .. })
     ));
 }
+
+#[test]
+fn an_application_is_confined_as_a_node_is_and_known_to_all() {
+    let applications = "applications:\n  app: { datacenter: dc2, image: \"app:1\", environment: { K: v }, mounts: [\"./c:/c\"], tmpfs: [/scratch], ready: 8080 }\n";
+    let plan = planned(&format!("{TWO_DC}{applications}"));
+    let app = container(&plan, "tb-two-dc-app");
+    assert_eq!(app.kind, Kind::Application);
+    assert!(app.cap_add.is_empty() && app.devices.is_empty() && app.volumes.is_empty() && app.publish.is_empty());
+    assert_eq!(app.env, ["K=v"]);
+    assert_eq!(app.mounts["/c"], "./c");
+    assert_eq!(app.tmpfs.keys().collect::<Vec<_>>(), ["/scratch"]);
+    let planned_app = &plan.applications[0];
+    let line = format!("app:{}", planned_app.address);
+    let others = plan.containers.iter().filter(|other| other.kind != Kind::Relay);
+    assert!(others.clone().count() > 4 && others.clone().all(|other| other.extra_hosts.contains(&line)));
+    let mut addresses: Vec<_> = plan.nodes.iter().map(|node| node.address).collect();
+    addresses.push(planned_app.address);
+    addresses.sort_unstable();
+    addresses.dedup();
+    assert_eq!(addresses.len(), 5, "no address is given twice");
+    let relays = plan.datacenters.iter().map(|datacenter| &datacenter.relay_config.ports);
+    assert!(
+        relays.clone().all(|ports| ports.contains(&8080)),
+        "stream mode knows its port"
+    );
+    assert!(
+        !planned(TWO_DC)
+            .containers
+            .iter()
+            .any(|other| other.extra_hosts.contains(&line))
+    );
+}
