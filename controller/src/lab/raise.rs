@@ -5,6 +5,7 @@
 //! second. Nodes of a cluster start at once and are brought together by `form`. What this call made is known by a label of its
 //! own, so that a lab of the same name is never touched.
 
+mod mirrors;
 mod sets;
 
 use super::form::Forming;
@@ -29,7 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Semaphore, SetOnce};
 use tokio::time::timeout_at;
-use wire::{AWAKE_DEVICE, Mirror, Path, ProbeOrder, RelayOrder};
+use wire::{AWAKE_DEVICE, ProbeOrder, RelayOrder};
 
 /// Engine calls under way at once.
 const AT_ONCE: usize = 12;
@@ -378,23 +379,6 @@ impl<'a> Site<'a> {
             }),
             Err(error) => Err(error.into()),
         }
-    }
-
-    /// In stream mode a relay knows the directions that lead to it before the first connection of a replica.
-    async fn mirrored(&self, name: &DatacenterName, client: &RelayClient) -> Result<(), LabError> {
-        if !matches!(self.plan.path(), Some(Path::Stream(_))) {
-            return Ok(());
-        }
-        for link in self.plan.links.iter().filter(|link| link.to == *name) {
-            let mirror = Mirror {
-                delay_ns: link.conditions.delay_ns,
-                ..Mirror::default()
-            };
-            let to = link.from.to_string();
-            let told = client.order_within(RelayOrder::Mirror { to, mirror }, self.bounds.left());
-            self.unless_halted(told).await??;
-        }
-        Ok(())
     }
 
     /// Waits until a container may start: relays at once, servers and probes behind them, a replica when what it
