@@ -75,6 +75,9 @@ pub enum Block {
     Calibration,
 }
 
+/// How long after a failed step the engine may still say that a node's end was the cause.
+const TOLD: Duration = Duration::from_secs(2);
+
 /// Where a block writes what happened.
 pub trait Recorder: Send {
     /// Appends to the history, at once.
@@ -105,6 +108,14 @@ pub enum BlockError {
         /// Datacenter that it serves.
         datacenter: String,
         /// What was tried, and what became of it.
+        cause: String,
+    },
+    /// A node that the block uses has ended.
+    #[error("keep node {node} running: {cause}")]
+    NodeEnded {
+        /// The node.
+        node: String,
+        /// The engine's words on its end.
         cause: String,
     },
     /// A server refused a command.
@@ -370,6 +381,10 @@ async fn perform(block: Block, scene: &mut Scene<'_>, stop: &Stop) -> Ended {
         outcome = body(block, scene, &found, &mut watch) => outcome,
         signal = stop.stopped() => Err(BlockError::Stopped(signal)),
     };
+    let broken = matches!(
+        outcome,
+        Err(BlockError::NodeEnded { .. } | BlockError::RelayLost { .. })
+    );
     if matches!(outcome, Err(BlockError::Stopped(_))) {
         if !scene.lab.was_up() {
             // Whoever made it removes it now.
@@ -389,6 +404,13 @@ async fn perform(block: Block, scene: &mut Scene<'_>, stop: &Stop) -> Ended {
         Ok(()) => scene.peers_seen("end", true).await,
         failed => failed,
     };
+    if broken && !scene.lab.was_up() {
+        // What is broken is not put back but replaced; waiting for a node that is gone would take half a minute.
+        return Ended {
+            lab: LabAfter::Consumed,
+            outcome,
+        };
+    }
     let lab = match put_back(block, scene, &found).await {
         Ok(()) => LabAfter::AsFound,
         Err(error) => {
@@ -448,7 +470,14 @@ async fn body(block: Block, scene: &mut Scene<'_>, found: &Found, watch: &mut Op
     scene.peers_seen("start", false).await?;
     let watch = watch.insert(scene.begin_watch().await?);
     tokio::select! {
-        measured = measure(block, scene, found) => measured,
+        measured = measure(block, scene, found) => match measured {
+            // What fails because a node or a relay is gone is told as that, even where it was noticed first.
+            Err(error) => match tokio::time::timeout(TOLD, watch.broken()).await {
+                Ok(broken) if !matches!(error, BlockError::Record(_)) => Err(broken),
+                _ => Err(error),
+            },
+            measured => measured,
+        },
         broken = watch.broken() => Err(broken),
     }?;
     let links = scene.links().await?;

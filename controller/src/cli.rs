@@ -41,6 +41,16 @@ pub struct Global {
     /// Docker engine, e.g. unix:///var/run/docker.sock
     #[arg(short = 'H', long, global = true, env = "DOCKER_HOST", value_name = "URL")]
     pub host: Option<String>,
+    /// Longest time of one engine call, other than those that move images
+    #[arg(
+        long,
+        global = true,
+        env = "TESTBED_ENGINE_TIMEOUT",
+        default_value = "60s",
+        value_parser = humantime::parse_duration,
+        value_name = "TIME"
+    )]
+    pub engine_timeout: std::time::Duration,
     /// How results are printed: text unless said; more than text and json only by `report` and `run`
     #[arg(
         long = "format",

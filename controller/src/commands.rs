@@ -72,7 +72,8 @@ pub async fn run(cli: Cli) -> Result<ExitCode, CommandError> {
 
 /// The engine that the command line means.
 async fn connect(global: &Global) -> Result<Docker, CommandError> {
-    Ok(Docker::connect(global.host.as_deref()).await?)
+    let docker = Docker::connect(global.host.as_deref()).await?;
+    Ok(docker.with_limit(global.engine_timeout))
 }
 
 /// The same as the engines of a lab.

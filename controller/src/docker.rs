@@ -55,6 +55,9 @@ pub trait Engine: Send + Sync {
     async fn subnets(&self) -> Result<Vec<ipnet::Ipv4Net>, EngineError>;
     /// Why a container is not running: state, exit code, error, last log lines.
     async fn post_mortem(&self, container: &str) -> Result<String, EngineError>;
+    /// Waits until a container's main process has ended, however long that takes; why, as far as the engine tells. An error
+    /// if the engine itself is gone first.
+    async fn ended(&self, container: &str) -> Result<String, EngineError>;
 }
 
 /// What is done on purpose to containers that run; the way back from an end is [`Engine::start`].
@@ -109,6 +112,8 @@ pub struct Docker {
     pub(in crate::docker) api: bollard::Docker,
     /// Socket or address, for messages.
     pub(in crate::docker) endpoint: String,
+    /// Longest time of one call, other than those that move images.
+    pub(in crate::docker) limit: Duration,
 }
 
 /// A container, network or volume of the engine.
@@ -219,6 +224,18 @@ pub enum EngineError {
         /// What to do.
         hint: String,
     },
+    /// An engine that answered before gave no answer to this call: it may or may not have done what was asked.
+    #[error("{verb} {object}: the Docker engine at {endpoint} gave no answer: {cause}")]
+    Lost {
+        /// What was tried, e.g. `create network`.
+        verb: &'static str,
+        /// Docker name or id.
+        object: String,
+        /// Socket or address.
+        endpoint: String,
+        /// Innermost cause.
+        cause: String,
+    },
     /// The engine is too old.
     #[error("use Docker engine {version} (API {api_version}): 20.10 (API 1.41) or newer is needed")]
     TooOld {
@@ -247,10 +264,39 @@ impl EngineError {
     /// The same with the object under this name.
     #[must_use]
     pub fn about(mut self, name: &str) -> Self {
-        if let Self::Refused { object, .. } = &mut self {
+        if let Self::Refused { object, .. } | Self::Lost { object, .. } = &mut self {
             name.clone_into(object);
         }
         self
+    }
+
+    /// What the user can do about it, whatever was under way.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Unreachable { hint, .. } => Some(hint.clone()),
+            Self::Lost { .. } => Some(
+                "does `docker version` answer? The engine may have been restarted, or be busy (--engine-timeout). \
+                 `testbed down -p NAME` then removes what is left of the lab"
+                    .to_owned(),
+            ),
+            Self::Refused { cause, .. } if cause.contains("no space left on device") => Some(
+                "the engine's disk is full: `docker system df` shows what takes it, `testbed images prune` removes images \
+                 that testbed made"
+                    .to_owned(),
+            ),
+            Self::Refused {
+                refusal: Refusal::NotFound,
+                cause,
+                ..
+            } if cause.to_lowercase().contains("no such image") => Some(
+                "the image went away after it was looked for: the same command again pulls or builds it".to_owned(),
+            ),
+            Self::Refused {
+                refusal: Refusal::Other, ..
+            } => Some("the engine's own log (`journalctl -u docker`) may say more; then the same command again".to_owned()),
+            Self::Refused { .. } | Self::TooOld { .. } => None,
+        }
     }
 }
 

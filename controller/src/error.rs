@@ -67,16 +67,12 @@ impl From<EngineError> for CommandError {
     fn from(error: EngineError) -> Self {
         let code = match error {
             EngineError::Unreachable { .. } | EngineError::TooOld { .. } => ExitCode::Host,
-            EngineError::Refused { .. } => ExitCode::Incomplete,
+            EngineError::Lost { .. } | EngineError::Refused { .. } => ExitCode::Incomplete,
         };
-        let text = error.to_string();
         Self {
             code,
-            text,
-            hint: match error {
-                EngineError::Unreachable { hint, .. } => Some(hint),
-                _ => None,
-            },
+            text: error.to_string(),
+            hint: error.hint(),
         }
     }
 }

@@ -8,7 +8,7 @@ mod watch;
 
 pub use halves::{ClusterPlaced, HalfWatched, Kept, KeyAsked, KeysAsked, NodePlaced, Parting, RangePlaced};
 pub use peers::{Connection, FlowsSeen, PeerSource, PeersSeen};
-pub use watch::{Beacon, BeaconTimes, Calibrated, HostSeen, ProbeSeen, RelayLost, RelaySeen, Watched};
+pub use watch::{Beacon, BeaconTimes, Calibrated, HostSeen, NodeLost, ProbeSeen, RelayLost, RelaySeen, Watched};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -176,6 +176,8 @@ pub enum What {
     RelaySeen(Box<RelaySeen>),
     /// A relay that did not answer.
     RelayLost(RelayLost),
+    /// A node that ended.
+    NodeLost(NodeLost),
     /// Connections of a node.
     PeersSeen(PeersSeen),
     /// Connections that a relay saw leave its datacenter.
@@ -294,6 +296,7 @@ impl What {
             Self::HostSeen(host) => Some(host.block),
             Self::RelaySeen(relay) => Some(relay.block),
             Self::RelayLost(lost) => Some(lost.block),
+            Self::NodeLost(lost) => Some(lost.block),
             Self::PeersSeen(peers) => Some(peers.block),
             Self::FlowsSeen(flows) => Some(flows.block),
             Self::Watched(watched) => Some(watched.block),

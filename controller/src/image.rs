@@ -154,8 +154,7 @@ impl ImageError {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Engine(EngineError::Unreachable { hint, .. }) => Some(hint.clone()),
-            Self::Engine(_) => None,
+            Self::Engine(error) => error.hint(),
             Self::Pull { buildable: true, .. } => {
                 Some("`testbed images build` makes it from Debian packages".to_owned())
             }

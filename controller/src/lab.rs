@@ -116,6 +116,17 @@ impl Lab {
         target(self.node(name))
     }
 
+    /// Waits until the container of a node has ended; why, as far as its engine tells. An error if the engine is gone first.
+    ///
+    /// # Panics
+    /// If the plan has no such node.
+    pub fn ending(&self, name: &NodeName) -> impl Future<Output = Result<String, EngineError>> + Send + use<> {
+        let node = self.node(name);
+        let engine = std::sync::Arc::clone(self.engines.of(&node.datacenter));
+        let container = node.container.clone();
+        async move { engine.ended(&container).await.map_err(|error| error.about(&container)) }
+    }
+
     /// Whether stamps of all its containers are of one clock: containers of one engine share CLOCK_MONOTONIC.
     #[must_use]
     pub fn has_one_clock(&self) -> bool {
@@ -310,14 +321,21 @@ impl LabError {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Engine(EngineError::Unreachable { hint, .. })
-            | Self::Channel(ChannelError::Attach(EngineError::Unreachable { hint, .. })) => Some(hint.clone()),
             Self::Engine(EngineError::Refused {
                 refusal: Refusal::Taken,
                 ..
             }) => Some("is a lab of this name up, or half gone? `testbed down -p NAME` removes it".to_owned()),
             Self::Engine(EngineError::Refused { cause, .. }) if cause.contains("executable file not found") => Some(
                 "is its image one of that server? `--release ENGINE=IMAGE` or the file's `release` chose it".to_owned(),
+            ),
+            Self::Engine(error) | Self::Channel(ChannelError::Attach(error)) => error.hint(),
+            Self::Channel(_) | Self::NodeEnded { .. } => Some(
+                "`testbed ps` and `testbed logs` show a lab that is still up; the same command again makes a fresh one"
+                    .to_owned(),
+            ),
+            Self::NotReady { .. } => Some(
+                "a busy machine or engine takes longer (`up --wait-timeout`, --engine-timeout); `testbed doctor` looks at both"
+                    .to_owned(),
             ),
             Self::NoLab { up, .. } if up.is_empty() => Some("testbed up topologies/two-dc.yaml".to_owned()),
             Self::NoLab { .. } | Self::SeveralLabs { .. } => Some("name one with -p NAME".to_owned()),

@@ -10,6 +10,7 @@ pub use cluster::{ClusterCast, Layout, Member};
 use crate::names::{DatacenterName, NodeName};
 use crate::plan::{Plan, PlannedNode};
 use crate::topology::{EngineKind, Role};
+use std::collections::BTreeSet;
 use std::net::SocketAddrV4;
 
 /// The parts of a block, filled.
@@ -70,6 +71,23 @@ impl Part {
 }
 
 impl Cast {
+    /// Nodes that play any part.
+    #[must_use]
+    pub fn nodes(&self) -> BTreeSet<&NodeName> {
+        let parts = [
+            Some(&self.primary),
+            Some(&self.far),
+            self.near.as_ref(),
+            self.database.as_ref(),
+        ];
+        let parts = parts.into_iter().flatten().chain(&self.others);
+        let members = self.cluster.iter().flat_map(|cluster| &cluster.members);
+        parts
+            .chain(members.map(|member| &member.part))
+            .map(|part| &part.node)
+            .collect()
+    }
+
     /// Fills the parts from a plan.
     ///
     /// # Errors

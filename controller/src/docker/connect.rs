@@ -9,11 +9,16 @@ use super::{Docker, EngineError};
 use bollard::errors::Error;
 use std::error::Error as _;
 use std::io::ErrorKind;
+use std::time::Duration;
 
 /// Oldest API that the networks and containers of a lab were proven on (engine 20.10).
 const OLDEST: (usize, usize) = (1, 41);
-/// Seconds until the headers of an answer must be there. Starting a container on a busy disk takes seconds.
+/// Seconds until the headers of an answer must be there where a call has no limit of its own (images are moved).
 const ANSWER_TIMEOUT_S: u64 = 120;
+/// Limit of a call unless another one is set. Starting a container on a busy disk takes seconds.
+pub const CALL_LIMIT: Duration = Duration::from_secs(60);
+/// Limit of the first answer, in which the engine has nothing to do but say its version.
+const FIRST_LIMIT: Duration = Duration::from_secs(20);
 
 impl Docker {
     /// The engine of `host` (`--host`), or the one that the Docker CLI would use.
@@ -30,16 +35,34 @@ impl Docker {
             bollard::Docker::connect_with_http(&endpoint, ANSWER_TIMEOUT_S, version)
         };
         let api = api.map_err(|error| failed(&error))?;
-        let api = api.negotiate_version().await.map_err(|error| failed(&error))?;
-        let docker = Self { api, endpoint };
+        let api = within(FIRST_LIMIT, api.negotiate_version()).await;
+        let api = api.map_err(|error| failed(&error))?;
+        let docker = Self {
+            api,
+            endpoint,
+            limit: CALL_LIMIT,
+        };
         if docker.spoken() < OLDEST {
-            let engine = docker.api.version().await.ok().and_then(|version| version.version);
+            let engine = within(FIRST_LIMIT, docker.api.version()).await;
+            let engine = engine.ok().and_then(|version| version.version);
             return Err(EngineError::TooOld {
                 version: engine.unwrap_or_else(|| "of unknown version".to_owned()),
                 api_version: docker.api_version(),
             });
         }
         Ok(docker)
+    }
+
+    /// The same with another limit of one call, other than those that move images.
+    #[must_use]
+    pub fn with_limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// A call that must be over, its whole answer read, within the limit.
+    pub(in crate::docker) async fn timed<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        within(self.limit, call).await
     }
 
     /// The API that was agreed on.
@@ -76,7 +99,14 @@ impl Docker {
     }
 }
 
-/// The error of a call that got no answer.
+async fn within<T>(limit: Duration, call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    // The client's own limit ends with the headers of an answer.
+    tokio::time::timeout(limit, call)
+        .await
+        .unwrap_or(Err(Error::RequestTimeoutError))
+}
+
+/// The error of an engine that does not answer at all.
 pub(in crate::docker) fn unreachable(endpoint: &str, error: &Error) -> EngineError {
     let socket = endpoint.strip_prefix("unix://");
     let absent = matches!(error, Error::SocketNotFoundError(_));
@@ -121,7 +151,7 @@ fn io_kind(error: &Error) -> Option<ErrorKind> {
     None
 }
 
-fn innermost(error: &Error) -> String {
+pub(in crate::docker) fn innermost(error: &Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(inner) = source {

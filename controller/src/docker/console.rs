@@ -32,8 +32,7 @@ type Frames = Pin<Box<dyn futures_util::Stream<Item = Result<LogOutput, Error>> 
 impl Console for Docker {
     async fn about(&self) -> Result<About, EngineError> {
         let seen = self
-            .api
-            .info()
+            .timed(self.api.info())
             .await
             .map_err(|error| self.refused("ask", "the engine", &error))?;
         let text = Option::unwrap_or_default;
@@ -71,8 +70,7 @@ impl Console for Docker {
             ..CreateExecOptions::default()
         };
         let id = self
-            .api
-            .create_exec(container, options)
+            .timed(self.api.create_exec(container, options))
             .await
             .map_err(|error| refused(&error))?
             .id;
@@ -80,7 +78,7 @@ impl Console for Docker {
             tty: exec.tty,
             ..StartExecOptions::default()
         };
-        let (output, input) = match self.api.start_exec(&id, Some(start)).await {
+        let (output, input) = match self.timed(self.api.start_exec(&id, Some(start))).await {
             Ok(StartExecResults::Attached { output, input }) => (output, input),
             Ok(StartExecResults::Detached) => unreachable!("an exec that was not asked to detach is attached"),
             Err(error) => {
@@ -101,7 +99,10 @@ impl Console for Docker {
         }
         drop(raw);
         copied.map_err(|error| refused(&error))?;
-        let seen = self.api.inspect_exec(&id).await.map_err(|error| refused(&error))?;
+        let seen = self
+            .timed(self.api.inspect_exec(&id))
+            .await
+            .map_err(|error| refused(&error))?;
         Ok(seen.exit_code.unwrap_or(CANNOT_RUN))
     }
 
@@ -142,8 +143,7 @@ impl Docker {
     /// The engine does not answer.
     pub async fn storage_folder(&self) -> Result<Option<PathBuf>, EngineError> {
         let seen = self
-            .api
-            .info()
+            .timed(self.api.info())
             .await
             .map_err(|error| self.refused("ask", "the engine", &error))?;
         Ok(seen.docker_root_dir.map(PathBuf::from))
@@ -162,7 +162,7 @@ impl Docker {
             filters: Some(super::bodies::label_filters(labels)),
             ..ListContainersOptions::default()
         };
-        let seen = self.api.list_containers(Some(options)).await;
+        let seen = self.timed(self.api.list_containers(Some(options))).await;
         let seen = seen.map_err(|error| self.refused("list", "containers", &error))?;
         let times = seen.into_iter().filter_map(|container| {
             let seconds = u64::try_from(container.created?).ok()?;

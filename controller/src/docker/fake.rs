@@ -366,6 +366,25 @@ impl Engine for Fake {
         })
         .await
     }
+
+    async fn ended(&self, container: &str) -> Result<String, EngineError> {
+        let verb = "wait for";
+        let name = self.world().name_of(container);
+        let mut state = self
+            .call(verb, &name, |world| {
+                let found = world.container(container);
+                let found = found.ok_or_else(|| refused(verb, &name, Refusal::NotFound, "No such container"))?;
+                Ok(found.state.subscribe())
+            })
+            .await?;
+        let over = state
+            .wait_for(|now| !matches!(now, State::Running | State::Paused))
+            .await;
+        Ok(match over.as_deref() {
+            Ok(State::Exited(code, words)) => format!("exited, exit code {code}; last log lines:\n{words}"),
+            _ => "removed".to_owned(),
+        })
+    }
 }
 
 /// One attachment: order lines in, all answers of the container out, until either side has gone.

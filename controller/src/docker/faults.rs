@@ -8,12 +8,12 @@ use std::time::Duration;
 #[async_trait]
 impl Faults for Docker {
     async fn pause(&self, container: &str) -> Result<(), EngineError> {
-        let done = self.api.pause_container(container).await;
+        let done = self.timed(self.api.pause_container(container)).await;
         done.map_err(|error| self.refused("pause container", container, &error))
     }
 
     async fn resume(&self, container: &str) -> Result<(), EngineError> {
-        let done = self.api.unpause_container(container).await;
+        let done = self.timed(self.api.unpause_container(container)).await;
         done.map_err(|error| self.refused("resume container", container, &error))
     }
 
@@ -21,7 +21,7 @@ impl Faults for Docker {
         let options = KillContainerOptions {
             signal: "SIGKILL".to_owned(),
         };
-        let done = self.api.kill_container(container, Some(options)).await;
+        let done = self.timed(self.api.kill_container(container, Some(options))).await;
         done.map_err(|error| self.refused("kill container", container, &error))
     }
 
@@ -31,7 +31,8 @@ impl Faults for Docker {
             t: Some(i32::try_from(grace.as_millis().div_ceil(1000)).unwrap_or(i32::MAX)),
             ..StopContainerOptions::default()
         };
-        let done = self.api.stop_container(container, Some(options)).await;
+        let stopped = self.api.stop_container(container, Some(options));
+        let done = self.clone().with_limit(self.limit + grace).timed(stopped).await;
         done.map_err(|error| self.refused("stop container", container, &error))
     }
 }

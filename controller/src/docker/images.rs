@@ -32,13 +32,13 @@ impl Images for Docker {
             filters: Some(bodies::label_filters(labels)),
             ..ListImagesOptions::default()
         };
-        let listed = self.api.list_images(Some(options)).await;
+        let listed = self.timed(self.api.list_images(Some(options))).await;
         let listed = listed.map_err(|error| self.refused("list", "images", &error))?;
         Ok(listed.into_iter().map(listed_image).collect())
     }
 
     async fn image(&self, reference: &str) -> Result<Option<ImageSeen>, EngineError> {
-        match self.api.inspect_image(reference).await {
+        match self.timed(self.api.inspect_image(reference)).await {
             Ok(image) => Ok(Some(inspected_image(image))),
             Err(Error::DockerResponseServerError { status_code: 404, .. }) => Ok(None),
             Err(error) => Err(self.refused("inspect image", reference, &error)),
@@ -95,12 +95,15 @@ impl Images for Docker {
             repo: Some(repository.to_owned()),
             tag: Some(tag.to_owned()),
         };
-        let tagged = self.api.tag_image(reference, Some(options)).await;
+        let tagged = self.timed(self.api.tag_image(reference, Some(options))).await;
         tagged.map_err(|error| self.refused("tag image", reference, &error))
     }
 
     async fn remove_image(&self, reference: &str) -> Result<(), EngineError> {
-        match self.api.remove_image(reference, None::<RemoveImageOptions>, None).await {
+        match self
+            .timed(self.api.remove_image(reference, None::<RemoveImageOptions>, None))
+            .await
+        {
             Err(error) if !is_gone(&error) => Err(self.refused("remove image", reference, &error)),
             _ => Ok(()),
         }

@@ -10,11 +10,12 @@ use super::{Attached, Docker, Engine, EngineError, Lookout, Object, Refusal, Sor
 use crate::plan::{ContainerSpec, NetworkSpec, VolumeSpec};
 use async_trait::async_trait;
 use bollard::container::LogOutput;
+use bollard::errors::Error;
 use bollard::models::{ContainerSummary, Network, NetworkConnectRequest, Volume};
 use bollard::query_parameters::{
     AttachContainerOptions, CreateContainerOptions, InspectContainerOptions, ListContainersOptions,
     ListNetworksOptions, ListVolumesOptions, LogsOptions, RemoveContainerOptions, RemoveVolumeOptions,
-    StartContainerOptions, UploadToContainerOptions,
+    StartContainerOptions, UploadToContainerOptions, WaitContainerOptions,
 };
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt};
@@ -33,13 +34,15 @@ const LAST_LINES: &str = "5";
 #[async_trait]
 impl Engine for Docker {
     async fn create_network(&self, spec: &NetworkSpec) -> Result<Object, EngineError> {
-        let made = self.api.create_network(bodies::network(spec, self.spoken())).await;
+        let made = self
+            .timed(self.api.create_network(bodies::network(spec, self.spoken())))
+            .await;
         let made = made.map_err(|error| self.refused("create network", &spec.name, &error))?;
         Ok(object(Sort::Network, made.id, &spec.name, &spec.labels, ""))
     }
 
     async fn create_volume(&self, spec: &VolumeSpec) -> Result<Object, EngineError> {
-        let made = self.api.create_volume(bodies::volume(spec)).await;
+        let made = self.timed(self.api.create_volume(bodies::volume(spec))).await;
         let made = made.map_err(|error| self.refused("create volume", &spec.name, &error))?;
         // The engine answers an existing name with the existing volume, whoever's it is.
         if sorted(made.labels) != spec.labels {
@@ -65,7 +68,7 @@ impl Engine for Docker {
             ..CreateContainerOptions::default()
         };
         let body = bodies::container(spec, endpoints.first().copied());
-        let made = self.api.create_container(Some(options), body).await;
+        let made = self.timed(self.api.create_container(Some(options), body)).await;
         let made = made.map_err(|error| self.refused("create container", &spec.name, &error))?;
         let object = object(Sort::Container, made.id, &spec.name, &spec.labels, "created");
         for (network, address) in endpoints.into_iter().skip(1) {
@@ -73,7 +76,7 @@ impl Engine for Docker {
                 container: object.id.clone(),
                 endpoint_config: Some(bodies::endpoint(address)),
             };
-            if let Err(error) = self.api.connect_network(network, request).await {
+            if let Err(error) = self.timed(self.api.connect_network(network, request)).await {
                 let refused = self.refused("connect container", &spec.name, &error);
                 if let Err(left) = self.remove(&object).await {
                     tracing::warn!("{} is left behind: failed to {left}", spec.name);
@@ -95,10 +98,8 @@ impl Engine for Docker {
             name: Some(lookout.name.clone()),
             ..CreateContainerOptions::default()
         };
-        let made = self
-            .api
-            .create_container(Some(options), bodies::lookout(lookout, container))
-            .await;
+        let body = bodies::lookout(lookout, container);
+        let made = self.timed(self.api.create_container(Some(options), body)).await;
         let made = made.map_err(|error| self.refused("create container", &lookout.name, &error))?;
         Ok(object(
             Sort::Container,
@@ -110,7 +111,9 @@ impl Engine for Docker {
     }
 
     async fn start(&self, container: &str) -> Result<(), EngineError> {
-        let started = self.api.start_container(container, None::<StartContainerOptions>).await;
+        let started = self
+            .timed(self.api.start_container(container, None::<StartContainerOptions>))
+            .await;
         started.map_err(|error| self.refused("start container", container, &error))
     }
 
@@ -120,10 +123,13 @@ impl Engine for Docker {
         loop {
             let (verb, removed) = match object.sort {
                 Sort::Container => ("remove container", self.remove_container(&object.id).await),
-                Sort::Network => ("remove network", self.api.remove_network(&object.id).await),
+                Sort::Network => ("remove network", self.timed(self.api.remove_network(&object.id)).await),
                 Sort::Volume => {
                     let options = None::<RemoveVolumeOptions>;
-                    ("remove volume", self.api.remove_volume(&object.id, options).await)
+                    (
+                        "remove volume",
+                        self.timed(self.api.remove_volume(&object.id, options)).await,
+                    )
                 }
             };
             let Err(error) = removed else { return Ok(()) };
@@ -168,7 +174,9 @@ impl Engine for Docker {
         let volumes = self
             .api
             .list_volumes(Some(ListVolumesOptions { filters: Some(filters) }));
-        let (containers, networks, volumes) = tokio::try_join!(containers, networks, volumes)
+        let (containers, networks, volumes) = self
+            .timed(async { tokio::try_join!(containers, networks, volumes) })
+            .await
             .map_err(|error| self.refused("list", "containers, networks and volumes", &error))?;
         Ok(containers
             .into_iter()
@@ -185,7 +193,7 @@ impl Engine for Docker {
             stdout: true,
             ..AttachContainerOptions::default()
         };
-        let streams = self.api.attach_container(container, Some(options)).await;
+        let streams = self.timed(self.api.attach_container(container, Some(options))).await;
         let streams = streams.map_err(|error| self.refused("attach to container", container, &error))?;
         let stdout = streams
             .output
@@ -204,7 +212,7 @@ impl Engine for Docker {
     }
 
     async fn subnets(&self) -> Result<Vec<ipnet::Ipv4Net>, EngineError> {
-        let networks = self.api.list_networks(None::<ListNetworksOptions>).await;
+        let networks = self.timed(self.api.list_networks(None::<ListNetworksOptions>)).await;
         let networks = networks.map_err(|error| self.refused("list", "networks", &error))?;
         Ok(networks
             .into_iter()
@@ -216,10 +224,8 @@ impl Engine for Docker {
     }
 
     async fn post_mortem(&self, container: &str) -> Result<String, EngineError> {
-        let seen = self
-            .api
-            .inspect_container(container, None::<InspectContainerOptions>)
-            .await;
+        let inspected = self.api.inspect_container(container, None::<InspectContainerOptions>);
+        let seen = self.timed(inspected).await;
         let seen = seen.map_err(|error| self.refused("inspect container", container, &error))?;
         let state = seen.state.unwrap_or_default();
         let mut text = state
@@ -241,6 +247,22 @@ impl Engine for Docker {
         }
         Ok(text)
     }
+
+    async fn ended(&self, container: &str) -> Result<String, EngineError> {
+        // Its headers come at once and its only line at the end, so that nothing is asked again and again meanwhile.
+        let mut ends = std::pin::pin!(self.api.wait_container(container, None::<WaitContainerOptions>));
+        match ends.next().await {
+            // The client makes an error of every exit code but 0.
+            Some(Ok(_) | Err(Error::DockerContainerWaitError { .. })) => self.post_mortem(container).await,
+            Some(Err(error)) => Err(self.refused("wait for", container, &error)),
+            None => Err(EngineError::Lost {
+                verb: "wait for",
+                object: container.to_owned(),
+                endpoint: self.endpoint.clone(),
+                cause: "it ended its answer without an exit code".to_owned(),
+            }),
+        }
+    }
 }
 
 impl Docker {
@@ -256,7 +278,8 @@ impl Docker {
             let put = self
                 .api
                 .upload_to_container(&object.id, Some(options), bollard::body_full(archive));
-            put.await
+            self.timed(put)
+                .await
                 .map_err(|error| self.refused("put a file into", &spec.name, &error))?;
         }
         Ok(())
@@ -269,7 +292,7 @@ impl Docker {
             v: true,
             ..RemoveContainerOptions::default()
         };
-        self.api.remove_container(id, Some(options)).await
+        self.timed(self.api.remove_container(id, Some(options))).await
     }
 
     async fn last_lines(&self, container: &str) -> String {
@@ -279,12 +302,13 @@ impl Docker {
             tail: LAST_LINES.to_owned(),
             ..LogsOptions::default()
         };
-        let frames: Vec<Bytes> = self
+        let frames = self
             .api
             .logs(container, Some(options))
             .filter_map(|frame| std::future::ready(frame.ok().map(LogOutput::into_bytes)))
-            .collect()
-            .await;
+            .collect();
+        // A log that does not come in time is one without lines.
+        let frames: Vec<Bytes> = tokio::time::timeout(self.limit, frames).await.unwrap_or_default();
         String::from_utf8_lossy(&frames.concat()).trim_end().to_owned()
     }
 }

@@ -3,7 +3,7 @@
 //! Engines tell most things by text only, and 403 means five different things; the texts were seen on 20.10. A text
 //! that nobody knows is `Other` with the engine's words kept, never guessed.
 
-use super::connect::unreachable;
+use super::connect::innermost;
 use super::{Docker, EngineError, Refusal};
 use bollard::errors::Error;
 
@@ -20,7 +20,18 @@ impl Docker {
             | Error::HyperResponseError { .. }
             | Error::IOError { .. }
             | Error::RequestTimeoutError
-            | Error::SocketNotFoundError(_) => return unreachable(&self.endpoint, error),
+            | Error::SocketNotFoundError(_) => {
+                return EngineError::Lost {
+                    verb,
+                    object: object.to_owned(),
+                    endpoint: self.endpoint.clone(),
+                    cause: match error {
+                        Error::RequestTimeoutError => format!("it was waited for {:?}", self.limit),
+                        Error::SocketNotFoundError(_) => "there is no such socket any more".to_owned(),
+                        _ => innermost(error),
+                    },
+                };
+            }
             other => (0, other.to_string()),
         };
         EngineError::Refused {

@@ -69,7 +69,8 @@ fn doubts(rows: &Rows<'_>, seen: &Seen<'_>, heard: &[Heard]) -> Vec<Doubt> {
     } else {
         Cause::Noise
     };
-    let mut doubts = relays::doubts(seen);
+    let mut doubts = relays::ended(seen);
+    doubts.extend(relays::doubts(seen));
     doubts.extend(cuts::missing(rows.block, seen));
     doubts.extend(bus::doubts(rows));
     doubts.extend(paused::doubts(rows));

@@ -80,6 +80,18 @@ pub struct RelayLost {
     pub cause: String,
 }
 
+/// A node whose container ended during a block, or that could not be watched to its end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NodeLost {
+    /// Number of the block.
+    pub block: BlockNumber,
+    /// The node.
+    pub node: String,
+    /// The engine's words on its end.
+    pub cause: String,
+}
+
 /// Beacons of a directed link during a block.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -18,8 +18,10 @@ const ROUNDS: u32 = 8;
 /// its containers are gone.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Limit of one engine call; what takes longer is tried again.
-const CALL: Duration = Duration::from_secs(60);
+/// Limit of removing one object, waiting for what still uses it included; what takes longer is tried again.
+const CALL: Duration = Duration::from_secs(90);
+/// After this no further round begins: an engine that takes all of a call's limit each time would be waited for without end.
+const LONGEST: Duration = Duration::from_secs(120);
 
 /// What was removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,7 +109,11 @@ async fn sweep_engine(
     let mut pause = PAUSE;
     let mut left = Vec::new();
     let mut silent: Option<LabError> = None;
+    let begun = Instant::now();
     for _ in 0..ROUNDS {
+        if begun.elapsed() > LONGEST {
+            break;
+        }
         // Without a failure the next list follows at once.
         if silent.is_some() || !left.is_empty() {
             tokio::time::sleep(pause).await;

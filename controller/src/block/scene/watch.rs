@@ -2,12 +2,14 @@
 //! relays. Begun before the first step and ended after the last, whatever becomes of the block.
 //!
 //! It must not disturb what it watches: a beacon is 48 bytes every 20 ms each way, and a look at a relay is answered
-//! beside its data path. Nothing is judged here, with one exception: without a relay nothing is left to measure.
+//! beside its data path; for the end of a node the engine is asked once, and answers when it comes. Nothing is judged here,
+//! with one exception: without a relay, or without a node of its cast, a block has nothing left to measure.
 
 use super::Scene;
 use crate::block::BlockError;
-use crate::history::{Beacon, BeaconTimes, RelayLost, RelaySeen, Watched, What};
-use crate::names::DatacenterName;
+use crate::docker::EngineError;
+use crate::history::{Beacon, BeaconTimes, NodeLost, RelayLost, RelaySeen, Watched, What};
+use crate::names::{DatacenterName, NodeName};
 use crate::probe::{Beaconed, Beaconing, nanoseconds};
 use crate::relay::RelayClient;
 use std::collections::{BTreeMap, HashMap};
@@ -30,6 +32,9 @@ pub struct Watch {
     looks: Vec<JoinHandle<Looked>>,
     end: watch::Sender<bool>,
     lost: watch::Receiver<Option<(DatacenterName, String)>>,
+    /// Each waits for the end of a node.
+    ends: Vec<JoinHandle<()>>,
+    ended: watch::Receiver<Vec<(NodeName, String)>>,
 }
 
 /// What became of the looks at a relay.
@@ -41,8 +46,20 @@ struct Looked {
 }
 
 impl Watch {
-    /// Waits until a relay is lost.
+    /// Waits until a relay is lost or a node has ended.
     pub async fn broken(&self) -> BlockError {
+        let mut ended = self.ended.clone();
+        let first = async {
+            let told = ended.wait_for(|ended| !ended.is_empty()).await;
+            told.ok().and_then(|ended| ended.first().cloned())
+        };
+        tokio::select! {
+            broken = self.relay_lost() => broken,
+            Some((node, cause)) = first => BlockError::NodeEnded { node: node.to_string(), cause },
+        }
+    }
+
+    async fn relay_lost(&self) -> BlockError {
         let mut lost = self.lost.clone();
         let told = lost.wait_for(Option::is_some).await.map(|told| told.clone());
         match told {
@@ -58,9 +75,8 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        for look in &self.looks {
-            look.abort();
-        }
+        self.looks.iter().for_each(JoinHandle::abort);
+        self.ends.iter().for_each(JoinHandle::abort);
     }
 }
 
@@ -82,11 +98,21 @@ impl Scene<'_> {
             let relay = self.lab.relay(datacenter).clone();
             tokio::spawn(look(datacenter.clone(), relay, ended.clone(), tell_lost.clone()))
         });
+        let (tell_ended, ended) = watch::channel(Vec::new());
+        let ends = self.cast.nodes().into_iter().map(|node| {
+            let ending = {
+                let lab = self.lab;
+                move || lab.ending(node)
+            };
+            tokio::spawn(end_of(node.clone(), [ending(), ending(), ending()], tell_ended.clone()))
+        });
         Ok(Watch {
             beacons,
             looks: looks.into(),
             end,
             lost,
+            ends: ends.collect(),
+            ended,
         })
     }
 
@@ -98,6 +124,13 @@ impl Scene<'_> {
             if let Ok(looked) = look.await {
                 self.looked(looked)?;
             }
+        }
+        for (node, cause) in watch.ended.borrow().clone() {
+            self.write(What::NodeLost(NodeLost {
+                block: self.block,
+                node: node.to_string(),
+                cause,
+            }))?;
         }
         self.host_seen("end").await?;
         let stopped = std::mem::take(&mut watch.beacons)
@@ -217,6 +250,26 @@ async fn look(
         // Its sender lives as long as the watch, and a watch that is dropped aborts this.
         let _ = tokio::time::timeout(LOOK, end.changed()).await;
     }
+}
+
+/// Waits for the end of a node. A question that is lost is asked again, as often as there are `attempts`.
+async fn end_of(
+    node: NodeName,
+    attempts: impl IntoIterator<Item = impl Future<Output = Result<String, EngineError>>>,
+    ended: watch::Sender<Vec<(NodeName, String)>>,
+) {
+    let mut cause = String::new();
+    for attempt in attempts {
+        match attempt.await {
+            Ok(words) => {
+                cause = words;
+                break;
+            }
+            Err(error) => cause = format!("whether it runs cannot be seen any more: failed to {error}"),
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    ended.send_modify(|ended| ended.push((node, cause)));
 }
 
 /// What of a link makes a look worth keeping.

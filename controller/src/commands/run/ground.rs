@@ -286,7 +286,12 @@ impl<'a> Labs<'a> {
             return Ok(());
         }
         let begun = Instant::now();
-        lab.lower().await?;
+        lab.lower().await.map_err(|error| {
+            let error = CommandError::from(error);
+            error.hint(format!(
+                "`testbed down -p {name}` removes what is left, once the engine answers"
+            ))
+        })?;
         chronicle.progress().step(format_args!("lab {name} is gone"));
         chronicle.write(What::LabLowered {
             lab: name,

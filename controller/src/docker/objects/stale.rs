@@ -48,7 +48,7 @@ impl Docker {
                 container: endpoint.name.clone(),
                 force: Some(true),
             };
-            match self.api.disconnect_network(network, request).await {
+            match self.timed(self.api.disconnect_network(network, request)).await {
                 Ok(()) => tracing::info!(
                     network,
                     endpoint = endpoint.name,

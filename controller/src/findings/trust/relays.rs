@@ -13,6 +13,15 @@ use wire::{Conditions, DEFAULT_RATE_BITS_PER_S, LATENESS_BOUNDS_NS, LinkCounters
 /// Tenths of a second in a nanosecond.
 const TENTH_NS: f64 = 1e8;
 
+/// Nodes of the block that ended while it ran: whatever was measured, it was not what the block is about.
+pub fn ended(seen: &Seen<'_>) -> Vec<Doubt> {
+    let lost = seen.ended.iter().map(|lost| {
+        let text = format!("node {} did not run to the end of the block: {}", lost.node, lost.cause);
+        Doubt::void(Cause::Incomplete, text)
+    });
+    lost.collect()
+}
+
 /// Doubts about relays as such.
 pub fn doubts(seen: &Seen<'_>) -> Vec<Doubt> {
     let mut doubts: Vec<Doubt> = Vec::new();

@@ -4,7 +4,9 @@
 use super::course::{Course, Step};
 use super::limits::STAMP_NS;
 use crate::findings::row::Rows;
-use crate::history::{Calibrated, FlowsSeen, HostSeen, PeersSeen, ProbeSeen, RelayLost, RelaySeen, Watched, What};
+use crate::history::{
+    Calibrated, FlowsSeen, HostSeen, NodeLost, PeersSeen, ProbeSeen, RelayLost, RelaySeen, Watched, What,
+};
 use std::collections::BTreeMap;
 use wire::{Conditions, LinkCounters, LinkStatus, Path, PortCut};
 
@@ -17,6 +19,8 @@ pub struct Seen<'a> {
     pub relays: BTreeMap<&'a str, Vec<&'a RelaySeen>>,
     /// Relays that were lost.
     pub lost: Vec<&'a RelayLost>,
+    /// Nodes that ended.
+    pub ended: Vec<&'a NodeLost>,
     /// Connections of nodes.
     pub peers: Vec<&'a PeersSeen>,
     /// Connections that relays saw.
@@ -115,6 +119,7 @@ impl<'a> Seen<'a> {
             What::Watched(watched) => self.link(&watched.from, &watched.to).watched = Some(watched),
             What::RelaySeen(relay) => self.relay(relay),
             What::RelayLost(lost) => self.lost.push(lost),
+            What::NodeLost(lost) => self.ended.push(lost),
             What::PeersSeen(peers) => self.peers.push(peers),
             What::FlowsSeen(flows) => self.flows.push(flows),
             What::ProbeSeen(probe) => self.probes.push(probe),

@@ -4,7 +4,7 @@ use super::scenery::{Asked, CLAIM, EVERY_MS, Scenery, cut, eventful, frozen, up}
 use super::*;
 use crate::claim::Verdict;
 use crate::findings::synthetic::{MS, Story};
-use crate::history::{Calibrated, ProbeSeen, RelayLost, What};
+use crate::history::{Calibrated, NodeLost, ProbeSeen, RelayLost, What};
 use wire::{CutKind, Jitter, JitterShape, LinkCounters, Loss, Path, RelayStatus};
 
 /// Breaks a state.
@@ -251,6 +251,20 @@ fn a_relay_that_died_or_was_restarted_is_void() {
     assert_eq!(judged.claim(CLAIM).cause, Some(Cause::Instrument));
     let restarted = Scenery::still().last(|last| last.since_ns = 2);
     restarted.assert_void(Cause::Instrument, "restarted");
+}
+
+#[test]
+fn a_node_that_ended_is_void_and_named() {
+    let ended = Scenery::still().story().event(What::NodeLost(NodeLost {
+        block: 7,
+        node: "redis-far".to_owned(),
+        cause: "exited, exit code 137, killed for lack of memory".to_owned(),
+    }));
+    let judged = ended.judged();
+    assert!(
+        matches!(&judged.trust, Trust::Void(why) if why[0].contains("redis-far") && why[0].contains("lack of memory"))
+    );
+    assert_eq!(judged.claim(CLAIM).cause, Some(Cause::Incomplete));
 }
 
 #[test]

@@ -138,6 +138,9 @@ impl Engine for Shelf {
     async fn post_mortem(&self, _: &str) -> Result<String, EngineError> {
         unreachable!("images only")
     }
+    async fn ended(&self, _: &str) -> Result<String, EngineError> {
+        unreachable!("images only")
+    }
 }
 
 fn supply(shelf: &Shelf) -> Supply<'_, Shelf> {
