@@ -140,7 +140,7 @@ fn examine(text: &str, reached: &mut Reached) {
         let resolved = catalogue.resolve(kind, Some(pin), &Choice::default());
         resolved.map(|_| ()).map_err(|error| (error.to_string(), error.hint()))
     };
-    match topology::parse_with("fuzz.yaml", text, &release) {
+    match topology::parse_with("fuzz.yaml", text, &release, &|path| Ok(path.to_owned())) {
         Err(problems) => {
             assert!(!problems.is_empty(), "refused without a reason");
             for problem in &problems {

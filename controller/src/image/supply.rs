@@ -187,7 +187,7 @@ impl<'a, E: Engine + Images> Supply<'a, E> {
             return Ok(present);
         }
         if release.folder.is_some() {
-            return self.from_folder(release).await;
+            return self.build_folder(release).await;
         }
         let buildable = release.recipe.is_some();
         match policy {
@@ -276,7 +276,7 @@ impl<'a, E: Engine + Images> Supply<'a, E> {
         Ok(obtained(release, seen, Source::Registry, true))
     }
 
-    async fn from_folder(&self, release: &Release) -> Result<Obtained, ImageError> {
+    async fn build_folder(&self, release: &Release) -> Result<Obtained, ImageError> {
         self.progress.step(format_args!("building {release} from its folder"));
         let (wanted, architecture) = (release.clone(), self.architecture);
         let read = tokio::task::spawn_blocking(move || folder::image(&wanted, architecture));

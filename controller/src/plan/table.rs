@@ -67,14 +67,7 @@ pub fn table(plan: &Plan) -> String {
                 .map(|(volume, path)| [volume.clone(), container.name.clone(), path.clone()])
         }),
     );
-    section(
-        &mut out,
-        ["OF THE HOST, READ-ONLY", "IN", "PATH"],
-        plan.containers.iter().flat_map(|container| {
-            let mounts = container.mounts.iter();
-            mounts.map(|(path, source)| [source.clone(), container.name.clone(), path.clone()])
-        }),
-    );
+    mounts(&mut out, plan);
     section(
         &mut out,
         ["LINK", "CONDITIONS ONE WAY", "SCHEDULE"],
@@ -117,6 +110,17 @@ fn section<const N: usize>(out: &mut String, titles: [&str; N], rows: impl Itera
         let line = line.strip_prefix(' ').unwrap_or(line).trim_end();
         writeln!(out, "{line}").expect("a string can be written");
     }
+}
+
+fn mounts(out: &mut String, plan: &Plan) {
+    section(
+        out,
+        ["OF THE HOST, READ-ONLY", "IN", "PATH"],
+        plan.containers.iter().flat_map(|container| {
+            let mounts = container.mounts.iter();
+            mounts.map(|(path, source)| [source.clone(), container.name.clone(), path.clone()])
+        }),
+    );
 }
 
 fn clusters(out: &mut String, plan: &Plan) {
