@@ -309,27 +309,10 @@ impl Measuring<'_> {
             cut_by: Cutting::Drop,
             seed,
         };
-        let task = Task::of(self.global, args, command_line(cell, seed))?;
+        let task = Task::of(self.global, args)?;
         let ran = task.measured(self.docker, self.stop, progress).await?;
         ran.completed()
     }
-}
-
-/// What to type for the run of one cell alone.
-fn command_line(cell: &Cell, seed: u64) -> Vec<String> {
-    let blocks: Vec<String> = cell.blocks.iter().map(ToString::to_string).collect();
-    let (blocks, seed) = (blocks.join(","), seed.to_string());
-    let words = [
-        "testbed",
-        "run",
-        "--only",
-        &blocks,
-        "--release",
-        &cell.release,
-        "--seed",
-        &seed,
-    ];
-    words.map(str::to_owned).to_vec()
 }
 
 /// What would be measured.

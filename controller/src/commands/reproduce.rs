@@ -2,8 +2,9 @@
 //! blocks; then both runs are compared. A run on a lab that was up before cannot be had again: nobody knows how it was made.
 
 use super::run::Task;
+
 use super::{compare, judge};
-use crate::block::{Block, Cutting, Method};
+use crate::block::Block;
 use crate::cli::{GithubArgs, Global, ReleaseArg, ReproduceArgs, Run};
 use crate::error::{CommandError, ExitCode};
 use crate::history::{BlockNumber, History, What};
@@ -25,8 +26,7 @@ pub(super) async fn run(global: &Global, args: ReproduceArgs) -> Result<ExitCode
     }
     let stored = judge::load(&args.run)?;
     let again = again(&args, &stored)?;
-    let words = command_line(&again);
-    let task = Task::of(global, again, words)?;
+    let task = Task::of(global, again)?;
     let stop = Stop::on_signals().map_err(|error| CommandError::new(ExitCode::Host, error.to_string()))?;
     let docker = super::connect(global).await?;
     let ran = task.measured(&docker, &stop, Progress::new(global.quiet)).await?;
@@ -67,11 +67,11 @@ fn again(args: &ReproduceArgs, stored: &Stored) -> Result<Run, CommandError> {
         file,
         lab: None,
         out: args.out.clone(),
-        capture: false,
+        capture: manifest.command_line.iter().any(|word| word == "--capture"),
         keep: args.keep,
-        method: method(manifest),
+        method: said(manifest, "--method").unwrap_or_default(),
         github: GithubArgs::default(),
-        cut_by: Cutting::Drop,
+        cut_by: said(manifest, "--cut-by").unwrap_or_default(),
         seed: manifest.seed,
     })
 }
@@ -85,19 +85,18 @@ fn blocks(history: &History) -> Vec<BlockNumber> {
     started.unwrap_or_default()
 }
 
-/// How the halves of a cluster were parted. Only the command line tells: what was set in the environment is not known.
-fn method(manifest: &Manifest) -> Method {
+/// What the command line said, if it did.
+fn said<T: ValueEnum>(manifest: &Manifest, option: &str) -> Option<T> {
     let words = &manifest.command_line;
     let after = words
         .iter()
-        .position(|word| word == "--method")
+        .position(|word| word == option)
         .and_then(|at| words.get(at + 1));
+    let with = format!("{option}=");
     let given = after
         .map(String::as_str)
-        .or_else(|| words.iter().find_map(|word| word.strip_prefix("--method=")));
-    given
-        .and_then(|word| Method::from_str(word, true).ok())
-        .unwrap_or_default()
+        .or_else(|| words.iter().find_map(|word| word.strip_prefix(&with)));
+    given.and_then(|word| T::from_str(word, true).ok())
 }
 
 /// What the labs of a run were made from.
@@ -203,31 +202,12 @@ fn repository(reference: &str) -> &str {
     }
 }
 
-fn command_line(again: &Run) -> Vec<String> {
-    let blocks: Vec<String> = again.only.iter().map(ToString::to_string).collect();
-    let mut words = vec![
-        "testbed".to_owned(),
-        "run".to_owned(),
-        "--only".to_owned(),
-        blocks.join(","),
-    ];
-    if !again.release.release.is_empty() {
-        words.extend(["--release".to_owned(), again.release.release.join(",")]);
-    }
-    if let Some(file) = &again.file {
-        words.extend(["--file".to_owned(), file.display().to_string()]);
-    }
-    if again.method == Method::Stop {
-        words.extend(["--method", "stop"].map(str::to_owned));
-    }
-    words.extend(["--seed".to_owned(), again.seed.to_string()]);
-    words
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::block::Method;
     use crate::cli::Keep;
+    use crate::commands::run::words::words as typed;
 
     fn golden() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/run")
@@ -260,7 +240,7 @@ mod tests {
         assert_eq!(again.release.release, ["redis-7.0.15", "postgres-15"]);
         assert_eq!(again.file, None);
         assert_eq!(
-            command_line(&again).join(" "),
+            typed(&again).join(" "),
             "testbed run --only 2,7 --release redis-7.0.15,postgres-15 --seed 7"
         );
     }
@@ -276,10 +256,7 @@ mod tests {
             stored.manifest.command_line = words.iter().map(|&word| word.to_owned()).collect();
             let again = again(&args(), &stored).unwrap();
             assert_eq!(again.method, method);
-            assert_eq!(
-                command_line(&again).contains(&"stop".to_owned()),
-                method == Method::Stop
-            );
+            assert_eq!(typed(&again).contains(&"stop".to_owned()), method == Method::Stop);
         }
     }
 

@@ -8,6 +8,7 @@ mod capture;
 mod chronicle;
 mod github;
 mod ground;
+pub(in crate::commands) mod words;
 
 pub(super) use github::tell_github;
 
@@ -51,7 +52,7 @@ pub(super) struct Ran {
 /// Runs blocks and prints their report.
 pub(super) async fn run(global: &Global, args: Run) -> Result<ExitCode, CommandError> {
     let github = args.github.clone();
-    let task = Task::of(global, args, std::env::args().collect())?;
+    let task = Task::of(global, args)?;
     let stop = Stop::on_signals().map_err(|error| CommandError::new(ExitCode::Host, error.to_string()))?;
     // The engine is asked before anything is written: without one there is no run.
     let docker = super::connect(global).await?;
@@ -64,9 +65,10 @@ pub(super) async fn run(global: &Global, args: Run) -> Result<ExitCode, CommandE
 
 impl Task {
     /// The blocks of a command line, and where they run.
-    pub(super) fn of(global: &Global, args: Run, command_line: Vec<String>) -> Result<Self, CommandError> {
+    pub(super) fn of(global: &Global, args: Run) -> Result<Self, CommandError> {
         let blocks = chosen(&args.only)?;
         let places = ground::places(global, &args, &blocks)?;
+        let command_line = words::words(&args);
         Ok(Self {
             args,
             blocks,
