@@ -164,6 +164,9 @@ pub enum Verb {
     Logs(Logs),
     /// Judge a stored run again
     Judge(Judge),
+    /// Wait for the end of a pipe, and remove what it was told of; started by other verbs
+    #[command(hide = true)]
+    Reap,
     /// Print the report of a stored run
     Report(ReportArgs),
     /// Check engine and host, each finding with a fix

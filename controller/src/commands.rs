@@ -17,6 +17,7 @@ mod mounts;
 pub mod plan;
 pub mod prepare;
 pub mod ps;
+mod reap;
 mod report;
 mod reproduce;
 mod run;
@@ -29,7 +30,8 @@ pub mod validate;
 use crate::cli::{Cli, Global, Verb};
 use crate::docker::Docker;
 use crate::error::{CommandError, ExitCode};
-use crate::lab::Engines;
+use crate::lab::{self, Engines, LabError, Orphans};
+use crate::progress::Progress;
 use std::sync::Arc;
 
 /// Runs the verb.
@@ -61,12 +63,33 @@ pub async fn run(cli: Cli) -> Result<ExitCode, CommandError> {
         Verb::Matrix(args) => matrix::run(&cli.global, args).await,
         Verb::Plan(args) => plan::run(&cli.global, &args).await,
         Verb::Ps(ps) => ps::run(&cli.global, ps).await,
+        Verb::Reap => reap::run(&cli.global).await,
         Verb::Report(report) => report::run(&cli.global, &report),
         Verb::Reproduce(args) => reproduce::run(&cli.global, args).await,
         Verb::Run(args) => run::run(&cli.global, args).await,
         Verb::Schema => schema::run(),
         Verb::Up(up) => up::run(&cli.global, up).await,
         Verb::Validate(args) => validate::run(&cli.global, &args),
+    }
+}
+
+/// Removes what killed runs left on the engine, and says so. What cannot be removed stops no command but `down`.
+async fn sweep_orphans(engines: &Engines, progress: &Progress) -> Result<(), LabError> {
+    match lab::sweep_orphans(engines).await {
+        Ok(None) => Ok(()),
+        Ok(Some(Orphans { labs, lowered })) => {
+            let labs: Vec<String> = labs.into_iter().collect();
+            progress.step(format_args!(
+                "removed what a killed run left: {} ({} objects)",
+                labs.join(", "),
+                lowered.removed
+            ));
+            Ok(())
+        }
+        Err(error) => {
+            progress.step(format_args!("what a killed run left is still there: failed to {error}"));
+            Err(error)
+        }
     }
 }
 

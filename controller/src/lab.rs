@@ -11,6 +11,7 @@ mod find;
 mod form;
 mod links;
 mod lower;
+mod mark;
 mod peers;
 mod raise;
 mod ready;
@@ -22,11 +23,13 @@ pub use fault::{Fault, FaultError, Target, hold, inflict};
 pub use find::{Found, attach, choose, find, labels_of, labs};
 pub use links::{LinkSeen, NoPorts, Only, Played};
 pub use lower::{Left, Lowered, sweep};
+pub use mark::{Life, Orphans, sweep_orphans};
 pub use peers::Flowed;
 pub use raise::{raise, raise_on_free_subnets};
 pub use seen::{ClusterView, NodeSeen, ReplicaSeen, ServerState};
 
 use crate::channel::ChannelError;
+use crate::controller::{Controller, Fate};
 use crate::docker::{EngineError, Refusal};
 use crate::history::ServerSeen;
 use crate::names::{DatacenterName, LabName, NodeName};
@@ -50,6 +53,8 @@ pub struct Lab {
     servers: Vec<ServerSeen>,
     took: Duration,
     was_up: bool,
+    /// What is written on its objects (`None`: another command raised it).
+    mark: Option<mark::Mark>,
 }
 
 impl Lab {
@@ -222,6 +227,22 @@ pub enum LabError {
         /// Labs that are up.
         up: Vec<String>,
     },
+    /// Another process has this name.
+    #[error("raise lab `{lab}`: {}", match (.fate, .running) {
+        (Fate::Alive, _) => format!("it is in the hands of {by}"),
+        (_, true) => format!("one of this name is there, made by {by}"),
+        (_, false) => format!("a part of one of this name is there, made by {by}"),
+    })]
+    Held {
+        /// The lab.
+        lab: LabName,
+        /// Who has it.
+        by: Box<Controller>,
+        /// Whether that process still runs.
+        fate: Fate,
+        /// Whether there is more than a name.
+        running: bool,
+    },
     /// A lab of which parts are missing or not running.
     #[error("use lab `{lab}`: it is not whole: {}", .missing.join(", "))]
     NotWhole {
@@ -317,6 +338,17 @@ impl LabError {
         )
     }
 
+    /// Whether somebody else has a name or an address.
+    fn is_taken(&self) -> bool {
+        matches!(
+            self,
+            Self::Engine(EngineError::Refused {
+                refusal: Refusal::Taken,
+                ..
+            })
+        )
+    }
+
     /// What the user can do about it.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
@@ -339,6 +371,14 @@ impl LabError {
             ),
             Self::NoLab { up, .. } if up.is_empty() => Some("testbed up topologies/two-dc.yaml".to_owned()),
             Self::NoLab { .. } | Self::SeveralLabs { .. } => Some("name one with -p NAME".to_owned()),
+            Self::Held {
+                lab, fate: Fate::Alive, ..
+            } => Some(format!(
+                "wait until it has ended, and then `testbed ps -p {lab}`; or give this one another name with -p"
+            )),
+            Self::Held { lab, .. } => Some(format!(
+                "`testbed down -p {lab}` removes it; or give this one another name with -p"
+            )),
             Self::NotWhole { lab, .. } => Some(format!(
                 "if another command is still raising it, wait for that one; else testbed down -p {lab}, then up again"
             )),

@@ -27,6 +27,12 @@ pub const LABEL_TOPOLOGY: &str = "testbed.topology";
 pub const LABEL_PLAN: &str = "testbed.plan";
 /// Label: number drawn by the call that made an object, so that a failed call removes its own work and nothing else.
 pub const LABEL_RAISE: &str = "testbed.raise";
+/// Label: the process that made an object, as JSON, see `controller`.
+pub const LABEL_CONTROLLER: &str = "testbed.controller";
+/// Label on what lives no longer than its controller; value [`WITH_CONTROLLER`].
+pub const LABEL_ENDS: &str = "testbed.ends";
+/// Value of [`LABEL_ENDS`].
+pub const WITH_CONTROLLER: &str = "with-controller";
 /// Label on the container by which `doctor` tries out what a relay needs; no lab has it.
 pub const LABEL_TRIAL: &str = "testbed.trial";
 /// Label on an image of ours: hash of the recipe it was built from.
@@ -168,6 +174,8 @@ pub enum Kind {
     State,
     /// Looks into a node's network for a moment.
     Lookout,
+    /// A volume that is the lab's name on the engine: only one controller can make it.
+    Name,
 }
 
 impl Kind {
@@ -183,6 +191,7 @@ impl Kind {
             Self::Application => "application",
             Self::State => "state",
             Self::Lookout => "lookout",
+            Self::Name => "name",
         }
     }
 
@@ -198,6 +207,7 @@ impl Kind {
             Self::Application,
             Self::State,
             Self::Lookout,
+            Self::Name,
         ]
         .into_iter()
         .find(|kind| kind.as_str() == text)
@@ -210,7 +220,7 @@ pub fn spoken(labels: &BTreeMap<String, String>) -> Option<String> {
     match Kind::from_label(labels.get(LABEL_KIND)?)? {
         Kind::Node | Kind::Application => labels.get(LABEL_NODE).cloned(),
         kind @ (Kind::Relay | Kind::Probe) => Some(format!("{}.{}", kind.as_str(), labels.get(LABEL_DATACENTER)?)),
-        Kind::Datacenter | Kind::Wan | Kind::State | Kind::Lookout => None,
+        Kind::Datacenter | Kind::Wan | Kind::State | Kind::Lookout | Kind::Name => None,
     }
 }
 
@@ -248,6 +258,12 @@ pub fn datacenter_network(lab: &LabName, datacenter: &DatacenterName) -> String 
 #[must_use]
 pub fn wan_network(lab: &LabName) -> String {
     format!("tb-{lab}.-wan")
+}
+
+/// Docker name of the volume that only one controller can make for a lab. A node's volume has no `.` in its name.
+#[must_use]
+pub fn name_volume(lab: &LabName) -> String {
+    format!("tb-{lab}.-name")
 }
 
 /// Name of the bridge interface of a network: an interface has at most 15 characters, a Docker name has more.
@@ -357,6 +373,7 @@ mod tests {
             Kind::Node,
             Kind::State,
             Kind::Lookout,
+            Kind::Name,
         ] {
             assert_eq!(Kind::from_label(kind.as_str()), Some(kind));
         }

@@ -21,9 +21,9 @@ const LAYERS: &[&str] = &[
     "report",
     "exit",
     // -- does --
-    "docker | stop | progress | log",
+    "docker | stop | progress | log | controller",
     "image | channel | instrument",
-    "relay | probe",
+    "relay | probe | reaper",
     "lab",
     "block | store | capture",
     "error | cli",

@@ -25,12 +25,16 @@ pub struct DownDocument {
 pub(super) async fn run(global: &Global, down: Down) -> Result<ExitCode, CommandError> {
     let progress = Progress::new(global.quiet);
     let engines = engines(global).await?;
+    let orphans = super::sweep_orphans(&engines, &progress).await;
     let labs = wanted(&engines, &down, global).await?;
     if down.all && !down.yes && !labs.is_empty() && !agreed(&labs)? {
         return Ok(ExitCode::Success);
     }
     let mut removed = 0;
-    let mut left = Vec::new();
+    let mut left = match orphans {
+        Err(LabError::Left(remaining)) => remaining,
+        orphans => orphans.map(|()| Vec::new())?,
+    };
     for name in &labs {
         match lab::sweep(&engines, &lab::labels_of(Some(name))).await {
             Ok(lowered) => {

@@ -6,10 +6,11 @@ use crate::docker::{Console, Docker, EngineHandle};
 use crate::error::CommandError;
 use crate::image::{self, Policy, Supply};
 use crate::instrument::{self, Instrument};
-use crate::lab::{self, Engines, Lab};
+use crate::lab::{self, Engines, Lab, Life};
 use crate::names::{LabName, NodeName};
 use crate::plan::{self, Images, Plan};
 use crate::progress::Progress;
+use crate::reaper::Reaper;
 use crate::release::{Catalogue, Release};
 use crate::stop::Stop;
 use crate::topology::Topology;
@@ -28,6 +29,10 @@ pub struct Ground {
     pub images: Images,
     /// Relay and probe, with their digests.
     pub instrument: Instrument,
+    /// Who removes a lab if this process is killed.
+    pub reaper: Option<Arc<Reaper>>,
+    /// How long its labs live.
+    pub life: Life,
 }
 
 /// What every node runs: its own pin, else the command line's choice, else the default.
@@ -77,14 +82,24 @@ impl Ground {
             source,
             images: Images { relay, probe, releases },
             instrument,
+            reaper: None,
+            life: Life::OfItsOwn,
         })
+    }
+
+    /// The same, with a reaper for its labs.
+    #[must_use]
+    pub fn reaped(mut self, reaper: Option<Arc<Reaper>>, life: Life) -> Self {
+        self.reaper = reaper;
+        self.life = life;
+        self
     }
 
     /// The engines of the lab's datacenters.
     #[must_use]
     pub fn engines(&self) -> Engines {
         let engine: EngineHandle = Arc::new(self.docker.clone());
-        engine.into()
+        Engines::from(engine).reaped(self.reaper.clone(), self.life)
     }
 
     /// The plan that avoids these subnets.

@@ -18,17 +18,20 @@ use super::screen;
 use crate::block::{self, Block, BlockError, Ended, Means};
 use crate::claim::{Verdict, combine};
 use crate::cli::{Global, Keep, Printed, Run};
-use crate::docker::Docker;
+use crate::docker::{Docker, EngineHandle};
 use crate::error::{CommandError, ExitCode};
 use crate::findings::BlockFindings;
 use crate::history::What;
+use crate::lab::Engines;
 use crate::manifest::{Instrument, Manifest};
 use crate::progress::Progress;
+use crate::reaper::Reaper;
 use crate::stop::{Signal, Stop};
 use crate::store::{host, utc_now};
 use chronicle::{Chronicle, Judged};
 use ground::{Labs, Place};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// What is to be run: checked before an engine is asked.
 pub(super) struct Task {
@@ -89,9 +92,13 @@ impl Task {
             blocks: self.blocks.iter().map(|block| block.number()).collect(),
             seed: args.seed,
         })?;
+        let engine: EngineHandle = Arc::new(docker.clone());
+        // What cannot be removed of others does not stop this one; it was said.
+        let _ = super::sweep_orphans(&Engines::from(engine), chronicle.progress()).await;
+        let reaper = Reaper::begin(docker.endpoint()).await.map(Arc::new);
         let mut failed = None;
         for place in self.places {
-            let labs = Labs::new(docker, place, stop);
+            let labs = Labs::new(docker, place, stop, reaper.clone(), args.keep);
             if let Err(error) = measure(&mut chronicle, labs, &args).await {
                 failed = Some(error);
                 break;

@@ -11,9 +11,10 @@ use crate::docker::EngineHandle;
 use crate::document::document;
 use crate::error::{CommandError, ExitCode};
 use crate::image;
-use crate::lab::{self, Engines, Lab, LabError};
+use crate::lab::{self, Engines, Lab, LabError, Life};
 use crate::names::{Kind, LabName, NodeName};
 use crate::progress::Progress;
+use crate::reaper::Reaper;
 use crate::release::Release;
 use crate::stop::Stop;
 use schemars::JsonSchema;
@@ -57,7 +58,10 @@ pub(super) async fn run(global: &Global, up: Up) -> Result<ExitCode, CommandErro
     let stop = Stop::on_signals().map_err(|error| CommandError::new(ExitCode::Host, error.to_string()))?;
     let docker = connect(global).await?;
     let engine: EngineHandle = Arc::new(docker.clone());
-    if let Some(mut lab) = already_up(&engine.into(), &name, &source, &releases).await? {
+    let engines = Engines::from(engine);
+    // What cannot be removed of others does not stop this one; it was said.
+    let _ = super::sweep_orphans(&engines, &progress).await;
+    if let Some(mut lab) = already_up(&engines, &name, &source, &releases).await? {
         tokio::select! {
             ready = lab.wait_ready(up.wait_timeout) => ready?,
             signal = stop.stopped() => return Ok(signal.exit_code()),
@@ -66,6 +70,7 @@ pub(super) async fn run(global: &Global, up: Up) -> Result<ExitCode, CommandErro
         show(global, &lab, true)?;
         return Ok(ExitCode::Success);
     }
+    let reaper = Reaper::begin(docker.endpoint()).await.map(Arc::new);
     let engine = docker.clone();
     let prepared = Ground::prepare(docker, source, releases, &progress);
     let ground = tokio::select! {
@@ -75,7 +80,10 @@ pub(super) async fn run(global: &Global, up: Up) -> Result<ExitCode, CommandErro
             return Ok(signal.exit_code());
         }
     };
+    // Half a lab ends with this process, a whole one stays.
+    let ground = ground.reaped(reaper, Life::OfItsOwn);
     let lab = ground.raise(&name, None, &progress, &stop, up.wait_timeout).await?;
+    lab.stays().await;
     progress.step(format_args!("lab {name} is ready"));
     show(global, &lab, false)?;
     Ok(ExitCode::Success)

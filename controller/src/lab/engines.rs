@@ -1,7 +1,9 @@
 //! The engine of each datacenter. On one host they are all the same; nothing else in `lab` knows that.
 
+use super::Life;
 use crate::docker::{EngineError, EngineHandle};
 use crate::names::{DatacenterName, LABEL_DATACENTER};
+use crate::reaper::Reaper;
 use ipnet::Ipv4Net;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,6 +15,10 @@ pub struct Engines {
     home: EngineHandle,
     /// Datacenters that live elsewhere.
     away: BTreeMap<DatacenterName, EngineHandle>,
+    /// Who removes what is made on them if this process is killed.
+    reaper: Option<Arc<Reaper>>,
+    /// How long labs live that are raised on them.
+    life: Life,
 }
 
 impl From<EngineHandle> for Engines {
@@ -20,6 +26,8 @@ impl From<EngineHandle> for Engines {
         Self {
             home,
             away: BTreeMap::new(),
+            reaper: None,
+            life: Life::OfItsOwn,
         }
     }
 }
@@ -33,6 +41,34 @@ impl super::Lab {
 }
 
 impl Engines {
+    /// The same, with a reaper for labs that are raised on them: while they are made, and afterwards if they live as long as
+    /// this process.
+    #[must_use]
+    pub fn reaped(mut self, reaper: Option<Arc<Reaper>>, life: Life) -> Self {
+        self.reaper = reaper;
+        self.life = life;
+        self
+    }
+
+    /// How long labs live that are raised on them.
+    pub(super) fn life(&self) -> Life {
+        self.life
+    }
+
+    /// What carries these labels ends with this process.
+    pub(super) async fn watch(&self, labels: &BTreeMap<String, String>) {
+        if let Some(reaper) = &self.reaper {
+            reaper.watch(labels).await;
+        }
+    }
+
+    /// It is gone, or stays.
+    pub(super) async fn forget(&self, labels: &BTreeMap<String, String>) {
+        if let Some(reaper) = &self.reaper {
+            reaper.forget(labels).await;
+        }
+    }
+
     /// The engine of a datacenter.
     #[must_use]
     pub fn of(&self, datacenter: &DatacenterName) -> &EngineHandle {

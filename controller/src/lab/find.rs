@@ -160,6 +160,7 @@ pub async fn attach(engines: &Engines, found: &Found) -> Result<Lab, LabError> {
         servers: Vec::new(),
         took: Duration::ZERO,
         was_up: true,
+        mark: None,
         plan,
     })
 }

@@ -64,7 +64,16 @@ impl Lab {
     /// # Errors
     /// What is still there, with reasons.
     pub async fn lower(self) -> Result<Lowered, LabError> {
-        sweep(&self.engines, &find::labels_of(Some(&self.plan.lab))).await
+        let lowered = sweep(&self.engines, &find::labels_of(Some(&self.plan.lab))).await?;
+        self.stays().await;
+        Ok(lowered)
+    }
+
+    /// Lets it live on after this process, however that ends: the reaper is told to forget it.
+    pub async fn stays(&self) {
+        if let Some(mark) = &self.mark {
+            self.engines.forget(&mark.found_by()).await;
+        }
     }
 }
 

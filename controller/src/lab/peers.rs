@@ -83,6 +83,9 @@ impl Lab {
         let mut labels: BTreeMap<String, String> = probe.labels.clone();
         labels.insert(LABEL_KIND.to_owned(), Kind::Lookout.as_str().to_owned());
         labels.insert(LABEL_NODE.to_owned(), node.name.to_string());
+        if let Some(mark) = &self.mark {
+            mark.stamp(&mut labels);
+        }
         let lookout = crate::docker::Lookout {
             name: lookout_container(&self.plan.lab, &node.name, fastrand::u32(..)),
             image: probe.image.clone(),

@@ -10,11 +10,12 @@ mod sets;
 
 use super::form::Forming;
 use super::ready::{Asker, Bounds, is_primary_of_a_set};
+use super::mark::{Mark, held};
 use super::{Engines, Lab, LabError, lower};
 use crate::channel::ChannelError;
 use crate::docker::{EngineError, EngineHandle};
 use crate::history::ServerSeen;
-use crate::names::{DatacenterName, Kind, LABEL_RAISE, NodeName};
+use crate::names::{DatacenterName, Kind, NodeName};
 use crate::plan::{ContainerSpec, NetworkSpec, Plan, PlannedApplication, PlannedNode, VolumeSpec};
 use crate::probe::ProbeClient;
 use crate::progress::Progress;
@@ -50,12 +51,14 @@ pub async fn raise(
     stop: &Stop,
     limit: Duration,
 ) -> Result<Lab, LabError> {
-    let token = format!("{:016x}", fastrand::u64(..));
+    let mark = Mark::new(engines.life());
     stop.advise(format!("`testbed down -p {}` removes what was made", plan.lab));
     let site = Site::new(&engines, &plan, progress, Bounds::from_now(limit));
-    let marked = stamped(&plan, &token);
+    let marked = mark.stamped(&plan);
+    let name = mark.name_of(&plan);
+    engines.watch(&mark.found_by()).await;
     let outcome = {
-        let mut work = std::pin::pin!(site.build(&marked));
+        let mut work = std::pin::pin!(site.build(&name, &marked));
         tokio::select! {
             outcome = &mut work => outcome,
             signal = stop.stopped() => {
@@ -80,6 +83,7 @@ pub async fn raise(
                 servers,
                 took,
                 was_up: false,
+                mark: Some(mark.clone()),
                 engines,
                 plan,
             };
@@ -89,19 +93,21 @@ pub async fn raise(
                     progress.step(format_args!("the schedules of {links} directed links begin"));
                     Ok(lab)
                 }
-                Err(cause) => Err(removed(&lab.engines, token, cause, progress).await),
+                Err(cause) => Err(removed(&lab.engines, &mark, cause, progress).await),
             }
         }
-        Err(cause) => Err(removed(&engines, token, cause, progress).await),
+        Err(cause) => Err(removed(&engines, &mark, cause, progress).await),
     }
 }
 
 /// Removes what a call made that failed; what is to be told of it.
-async fn removed(engines: &Engines, token: String, cause: LabError, progress: &Progress) -> LabError {
+async fn removed(engines: &Engines, mark: &Mark, cause: LabError, progress: &Progress) -> LabError {
     progress.step("failed: removing what was made");
-    let made = BTreeMap::from([(LABEL_RAISE.to_owned(), token)]);
-    match lower::sweep(engines, &made).await {
-        Ok(_) => cause,
+    match lower::sweep(engines, &mark.found_by()).await {
+        Ok(_) => {
+            engines.forget(&mark.found_by()).await;
+            cause
+        }
         Err(LabError::Left(left)) => LabError::FailedAndLeft {
             cause: Box::new(cause),
             left,
@@ -140,20 +146,6 @@ pub async fn raise_on_free_subnets<E: From<LabError>>(
         }
     }
     unreachable!("the last plan is raised or its error returned")
-}
-
-/// The plan with this call's own label on every object.
-fn stamped(plan: &Plan, token: &str) -> Plan {
-    let mut plan = plan.clone();
-    let stamp = |labels: &mut BTreeMap<String, String>| {
-        labels.insert(LABEL_RAISE.to_owned(), token.to_owned());
-    };
-    plan.networks.iter_mut().for_each(|network| stamp(&mut network.labels));
-    plan.volumes.iter_mut().for_each(|volume| stamp(&mut volume.labels));
-    plan.containers
-        .iter_mut()
-        .for_each(|container| stamp(&mut container.labels));
-    plan
 }
 
 /// A part of the work; all parts of a phase run at once.
@@ -210,7 +202,14 @@ impl<'a> Site<'a> {
         }
     }
 
-    async fn build(&self, stamped: &Plan) -> Result<(), LabError> {
+    async fn build(&self, name: &VolumeSpec, stamped: &Plan) -> Result<(), LabError> {
+        // Alone and first: where two raise one lab at once, one of them has it.
+        if let Err(error) = self.volume(name).await {
+            return Err(match error.is_taken() {
+                true => held(self.engines, &self.plan.lab, error).await,
+                false => error,
+            });
+        }
         let networks = stamped.networks.iter().map(|spec| self.network(spec));
         let volumes = stamped.volumes.iter().map(|spec| self.volume(spec));
         let ids: BTreeMap<String, String> = self

@@ -10,9 +10,10 @@ use crate::docker::{Docker, EngineHandle};
 use crate::error::{CommandError, ExitCode};
 use crate::history::{LabAfter, What};
 use crate::image;
-use crate::lab::{self, Engines, Lab};
+use crate::lab::{self, Engines, Lab, Life};
 use crate::names::{LabName, NodeName};
 use crate::plan::Plan;
+use crate::reaper::Reaper;
 use crate::release::Release;
 use crate::stop::Stop;
 use crate::store;
@@ -113,6 +114,8 @@ pub(super) struct Labs<'a> {
     pub(super) stop: &'a Stop,
     docker: &'a Docker,
     place: Place,
+    reaper: Option<Arc<Reaper>>,
+    keep: Keep,
     ground: Option<Ground>,
     /// What a block is cast from before there is a lab.
     plan: Option<Plan>,
@@ -126,11 +129,19 @@ pub(super) struct Labs<'a> {
 }
 
 impl<'a> Labs<'a> {
-    pub(super) fn new(docker: &'a Docker, place: Place, stop: &'a Stop) -> Self {
+    pub(super) fn new(
+        docker: &'a Docker,
+        place: Place,
+        stop: &'a Stop,
+        reaper: Option<Arc<Reaper>>,
+        keep: Keep,
+    ) -> Self {
         Self {
             stop,
             docker,
             place,
+            reaper,
+            keep,
             ground: None,
             plan: None,
             lab: None,
@@ -157,6 +168,12 @@ impl<'a> Labs<'a> {
                         return Err(super::stopped(signal));
                     }
                 };
+                // A killed run has not been completed: who keeps the labs of such a one keeps this one.
+                let life = match self.keep {
+                    Keep::Never => Life::OfController,
+                    Keep::Failed | Keep::Always => Life::OfItsOwn,
+                };
+                let ground = ground.reaped(self.reaper.clone(), life);
                 chronicle.learn(self.docker, Some(&ground.instrument)).await?;
                 let name = self.name(chronicle.run());
                 self.plan = Some(ground.plan(&name, Some(chronicle.run()), &[])?);
@@ -214,6 +231,9 @@ impl<'a> Labs<'a> {
             let ground = self.ground.as_ref().expect("only a place with a topology has no lab");
             progress.step(format_args!("raising lab {name}"));
             let lab = ground.raise(&name, Some(&run), &progress, self.stop, READY).await?;
+            if self.keep != Keep::Never {
+                lab.stays().await;
+            }
             self.made += 1;
             self.seen.clear();
             let text = ground.source.text.clone();
