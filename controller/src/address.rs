@@ -9,6 +9,7 @@
 use crate::names::LabName;
 use ipnet::Ipv4Net;
 use sha2::{Digest, Sha256};
+use std::fmt;
 use std::net::Ipv4Addr;
 
 /// Where subnets are taken from: 198.18.0.0/15.
@@ -27,6 +28,79 @@ pub struct Wanted {
     pub subnet: Option<Ipv4Net>,
     /// Number of its nodes.
     pub nodes: usize,
+}
+
+/// What of [`POOL`] may be used.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Pool {
+    /// Its parts (empty: all of it).
+    parts: Vec<Ipv4Net>,
+}
+
+impl Pool {
+    /// These parts.
+    ///
+    /// # Errors
+    /// One does not lie in [`POOL`], or has no room for a lab.
+    pub fn of(parts: &[Ipv4Net]) -> Result<Self, AddressError> {
+        let parts: Vec<Ipv4Net> = parts.iter().map(Ipv4Net::trunc).collect();
+        let wrong = |part: &&Ipv4Net| !POOL.contains(*part) || size_of(**part) < SMALLEST_BLOCK;
+        match parts.iter().find(wrong) {
+            Some(&part) => Err(AddressError::NotInPool { part }),
+            None => Ok(Self { parts }),
+        }
+    }
+
+    /// Everything that may not be used.
+    #[must_use]
+    pub fn outside(&self) -> Vec<Ipv4Net> {
+        let mut outside = Vec::new();
+        if !self.parts.is_empty() {
+            without(POOL, &self.parts, &mut outside);
+        }
+        outside
+    }
+
+    /// How many of its blocks there are, each enough for a lab that is not large, and how many these subnets leave free.
+    #[must_use]
+    pub fn blocks(&self, taken: &[Ipv4Net]) -> (usize, usize) {
+        let outside = self.outside();
+        let prefix = net(0, SMALLEST_BLOCK).prefix_len();
+        let blocks = POOL.subnets(prefix).expect("a block is smaller than the pool");
+        let free_of = |block: &Ipv4Net, nets: &[Ipv4Net]| !nets.iter().any(|&other| overlap(*block, other));
+        let inside: Vec<Ipv4Net> = blocks.filter(|block| free_of(block, &outside)).collect();
+        (
+            inside.len(),
+            inside.iter().filter(|block| free_of(block, taken)).count(),
+        )
+    }
+}
+
+impl fmt::Display for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.parts.as_slice() {
+            [] => POOL.fmt(f),
+            parts => {
+                let parts: Vec<String> = parts.iter().map(ToString::to_string).collect();
+                f.write_str(&parts.join(", "))
+            }
+        }
+    }
+}
+
+/// What is left of a subnet without some others.
+fn without(subnet: Ipv4Net, others: &[Ipv4Net], left: &mut Vec<Ipv4Net>) {
+    if others.iter().any(|other| other.contains(&subnet)) {
+        return;
+    }
+    if !others.iter().any(|&other| overlap(subnet, other)) {
+        left.push(subnet);
+        return;
+    }
+    let halves = subnet.subnets(subnet.prefix_len() + 1);
+    for half in halves.expect("what overlaps and does not contain it is smaller") {
+        without(half, others, left);
+    }
 }
 
 /// Subnets of a lab.
@@ -48,6 +122,12 @@ pub enum AddressError {
         lab: LabName,
         /// How many were looked for.
         addresses: u32,
+    },
+    /// A part of the pool that is none.
+    #[error("take addresses from {part}: it is no part of {POOL} with room for a lab")]
+    NotInPool {
+        /// The part.
+        part: Ipv4Net,
     },
     /// A subnet that the topology insists on is in use.
     #[error("use subnet {subnet}: {by} is in use on this engine")]
@@ -81,6 +161,7 @@ impl AddressError {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Exhausted { .. } => "bring down labs that are not needed: testbed down --all",
+            Self::NotInPool { .. } => "a lab takes 1024 addresses: --pool 198.18.0.0/22, or a shorter prefix",
             Self::Taken { .. } => "leave `subnet` out of the topology to have a free one chosen",
             Self::Narrow { .. } => "take a shorter prefix",
             Self::TooSmall { .. } => "take a shorter prefix, or leave `subnet` out of the topology",
@@ -114,15 +195,23 @@ pub fn layout(lab: &LabName, wanted: &[Wanted], taken: &[Ipv4Net]) -> Result<Lay
     if slots == 0 {
         return Err(too_many());
     }
-    let start = hash(lab) % slots;
-    let base = (0..slots)
-        .map(|step| u32::from(POOL.network()) + (start + step) % slots * block)
-        .find(|&base| {
-            let here = net(base, block);
-            let insisted = wanted.iter().filter_map(|want| want.subnet);
-            !taken.iter().copied().chain(insisted).any(|other| overlap(here, other))
-        })
-        .ok_or_else(too_many)?;
+    let base_of = |slot: u32| u32::from(POOL.network()) + slot * block;
+    let is_free = |slot: &u32| {
+        let here = net(base_of(*slot), block);
+        let insisted = wanted.iter().filter_map(|want| want.subnet);
+        !taken.iter().copied().chain(insisted).any(|other| overlap(here, other))
+    };
+    let home = hash(lab) % slots;
+    // Not the next one past what is in the way: labs that are raised at once would all meet there.
+    let slot = if is_free(&home) {
+        home
+    } else {
+        let free: Vec<u32> = (0..slots).filter(is_free).collect();
+        let number = u32::try_from(free.len()).unwrap_or(u32::MAX);
+        let chosen = hash(lab).checked_rem(number).and_then(|index| free.get(index as usize));
+        *chosen.ok_or_else(too_many)?
+    };
+    let base = base_of(slot);
     let wan = net(base, offsets[0].1);
     let datacenters = wanted
         .iter()
@@ -286,11 +375,12 @@ mod tests {
         let first = layout(&lab("a"), &two(3), &[]).expect("room");
         let moved = layout(&lab("a"), &two(3), &first.datacenters).expect("room");
         let block = |net: Ipv4Net| u32::from(net.network()) / SMALLEST_BLOCK;
-        assert_eq!(block(moved.wan), block(first.wan) + 1);
+        assert_ne!(block(moved.wan), block(first.wan));
+        assert_eq!(Ok(moved), layout(&lab("a"), &two(3), &first.datacenters));
     }
 
     #[test]
-    fn the_search_goes_round_the_end_of_the_pool_and_then_gives_up() {
+    fn a_lab_takes_any_free_block_and_without_one_gives_up() {
         let half = |second: u8| Ipv4Net::new_assert(Ipv4Addr::new(198, second, 0, 0), 16);
         for name in ["a", "b", "c", "d"] {
             let upper = layout(&lab(name), &two(3), &[half(18)]).expect("the upper half is free");
@@ -302,6 +392,32 @@ mod tests {
                 Err(AddressError::Exhausted { addresses: 1024, .. })
             ));
         }
+    }
+
+    #[test]
+    fn a_pool_of_ten_blocks_holds_ten_labs_and_no_eleventh() {
+        let part = |third: u8, prefix: u8| Ipv4Net::new_assert(Ipv4Addr::new(198, 18, third, 0), prefix);
+        let pool = Pool::of(&[part(0, 19), part(32, 21)]).expect("two parts");
+        let mut taken = pool.outside();
+        assert_eq!(pool.blocks(&[]), (10, 10));
+        for number in 1..=10 {
+            let next = layout(&lab(&format!("l{number}")), &two(3), &taken).expect("room");
+            taken.push(next.wan);
+            taken.extend(next.datacenters);
+            assert_eq!(pool.blocks(&taken), (10, 10 - number));
+        }
+        assert!(layout(&lab("l11"), &two(3), &taken).is_err());
+        assert_eq!(pool.to_string(), "198.18.0.0/19, 198.18.32.0/21");
+    }
+
+    #[test]
+    fn a_part_of_the_pool_lies_in_it_and_has_room() {
+        for wrong in ["10.0.0.0/16", "198.18.0.0/23", "198.0.0.0/8"] {
+            let part = wrong.parse().expect("a subnet");
+            assert_eq!(Pool::of(&[part]), Err(AddressError::NotInPool { part }));
+        }
+        assert_eq!(Pool::default().outside(), []);
+        assert_eq!(Pool::default().blocks(&[]), (128, 128));
     }
 
     #[test]

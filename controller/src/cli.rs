@@ -21,6 +21,7 @@ pub use report::{GithubArgs, Printed, ReportArgs};
 use crate::block::{Cutting, Method};
 use crate::names::{LabName, NodeName};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use ipnet::Ipv4Net;
 use std::path::PathBuf;
 
 /// Two datacenters on one machine, a link you can trust, and claims about databases put to the test.
@@ -69,6 +70,15 @@ pub struct Global {
     /// No progress on stderr
     #[arg(short, long, global = true, env = "TESTBED_QUIET")]
     pub quiet: bool,
+    /// Take the addresses of labs from these parts of 198.18.0.0/15 only
+    #[arg(
+        long,
+        global = true,
+        env = "TESTBED_POOL",
+        value_delimiter = ',',
+        value_name = "SUBNET"
+    )]
+    pub pool: Vec<Ipv4Net>,
     /// When to colour
     #[arg(long, global = true, env = "TESTBED_COLOR", value_enum, default_value_t = Color::Auto)]
     pub color: Color,
@@ -207,6 +217,9 @@ pub struct Down {
     /// All labs
     #[arg(long, conflicts_with = "lab")]
     pub all: bool,
+    /// All labs that were made at least so long ago, e.g. 90m, 2h, 1day
+    #[arg(long, conflicts_with_all = ["lab", "file"], value_parser = humantime::parse_duration, value_name = "TIME")]
+    pub older_than: Option<std::time::Duration>,
     /// Do not ask
     #[arg(short, long)]
     pub yes: bool,

@@ -27,6 +27,7 @@ pub mod source;
 pub mod up;
 pub mod validate;
 
+use crate::address::Pool;
 use crate::cli::{Cli, Global, Verb};
 use crate::docker::Docker;
 use crate::error::{CommandError, ExitCode};
@@ -91,6 +92,11 @@ async fn sweep_orphans(engines: &Engines, progress: &Progress) -> Result<(), Lab
             Err(error)
         }
     }
+}
+
+/// Where the command line lets labs have their addresses.
+fn pool(global: &Global) -> Result<Pool, CommandError> {
+    Pool::of(&global.pool).map_err(|error| CommandError::new(ExitCode::Usage, error.to_string()).hint(error.hint()))
 }
 
 /// The engine that the command line means.

@@ -66,8 +66,7 @@ impl Controller {
             };
             Self {
                 host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
-                user: std::env::var("USER")
-                    .unwrap_or_else(|_| format!("uid {}", rustix::process::getuid().as_raw())),
+                user: std::env::var("USER").unwrap_or_else(|_| format!("uid {}", rustix::process::getuid().as_raw())),
                 pid,
                 since: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
                 // Without a start the number could be anybody's: then nothing can be checked.
@@ -179,7 +178,11 @@ mod tests {
 
     #[test]
     fn one_that_ended_is_dead_before_anybody_has_asked_how() {
-        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let mut child = Command::new("cat")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
         let Seen::Since(start) = look(child.id()) else {
             panic!("a child can be seen");
         };
@@ -192,7 +195,10 @@ mod tests {
         drop(child.stdin.take());
         let begun = std::time::Instant::now();
         while controller.fate() != Fate::Dead {
-            assert!(begun.elapsed() < Duration::from_secs(10), "it has ended and nobody has waited for it");
+            assert!(
+                begun.elapsed() < Duration::from_secs(10),
+                "it has ended and nobody has waited for it"
+            );
             std::thread::sleep(Duration::from_millis(5));
         }
         child.wait().unwrap();

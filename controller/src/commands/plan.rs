@@ -10,6 +10,7 @@ use crate::error::{CommandError, ExitCode};
 use crate::lab::{self, Engines, Found};
 use crate::names::{Kind, LabName};
 use crate::plan::{self, Change, Images, Plan};
+use ipnet::Ipv4Net;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt::Write;
@@ -32,6 +33,7 @@ pub struct PlanDocument {
 pub(super) async fn run(global: &Global, args: &PlanArgs) -> Result<ExitCode, CommandError> {
     let source = source::read(&args.file, global.format, global.color)?;
     let lab = args.lab.as_ref().unwrap_or(&source.topology.name);
+    let outside = super::pool(global)?.outside();
     let images = Images {
         // Which build of our own two programs it will be is known only where they are built.
         relay: "tb/relay".to_owned(),
@@ -40,9 +42,9 @@ pub(super) async fn run(global: &Global, args: &PlanArgs) -> Result<ExitCode, Co
     };
     let (plan, pending) = if args.exit_code {
         let engine = super::connect(global).await?;
-        compared(engine, &source, lab, &images).await?
+        compared(engine, &source, lab, &images, &outside).await?
     } else {
-        let plan = plan::plan(&source.topology, &source.hash, lab, None, &images, &[])?;
+        let plan = plan::plan(&source.topology, &source.hash, lab, None, &images, &outside)?;
         (plan, None)
     };
     let changes = pending.as_ref().is_some_and(|changes| !changes.is_empty());
@@ -69,8 +71,9 @@ async fn compared(
     source: &source::Source,
     lab: &LabName,
     images: &Images,
+    outside: &[Ipv4Net],
 ) -> Result<(Plan, Option<Vec<Change>>), CommandError> {
-    let taken = engine.subnets().await?;
+    let taken = [engine.subnets().await?.as_slice(), outside].concat();
     let engines = Engines::from(Arc::new(engine) as EngineHandle);
     let labs = lab::labs(&engines).await?;
     let (topology, hash) = (&source.topology, &source.hash);

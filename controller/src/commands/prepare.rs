@@ -1,9 +1,10 @@
 //! From a topology file to a lab: the stages that `up` and `run` share. Chooses releases, sees to the images, plans on free subnets and raises; plans again if the engine refuses a subnet after all.
 
 use super::source::Source;
+use crate::address::Pool;
 use crate::cli::ReleaseArg;
-use crate::docker::{Console, Docker, EngineHandle};
-use crate::error::CommandError;
+use crate::docker::{Console, Docker, Engine, EngineHandle};
+use crate::error::{CommandError, ExitCode};
 use crate::image::{self, Policy, Supply};
 use crate::instrument::{self, Instrument};
 use crate::lab::{self, Engines, Lab, Life};
@@ -15,6 +16,7 @@ use crate::release::{Catalogue, Release};
 use crate::stop::Stop;
 use crate::topology::Topology;
 use ipnet::Ipv4Net;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +35,8 @@ pub struct Ground {
     pub reaper: Option<Arc<Reaper>>,
     /// How long its labs live.
     pub life: Life,
+    /// Where their addresses are from.
+    pub pool: Pool,
 }
 
 /// What every node runs: its own pin, else the command line's choice, else the default.
@@ -84,6 +88,7 @@ impl Ground {
             instrument,
             reaper: None,
             life: Life::OfItsOwn,
+            pool: Pool::default(),
         })
     }
 
@@ -92,6 +97,13 @@ impl Ground {
     pub fn reaped(mut self, reaper: Option<Arc<Reaper>>, life: Life) -> Self {
         self.reaper = reaper;
         self.life = life;
+        self
+    }
+
+    /// The same, with the addresses of its labs from this pool.
+    #[must_use]
+    pub fn within(mut self, pool: Pool) -> Self {
+        self.pool = pool;
         self
     }
 
@@ -108,7 +120,8 @@ impl Ground {
     /// There are no addresses left, or a release does not fit its node.
     pub fn plan(&self, lab: &LabName, run: Option<&str>, taken: &[Ipv4Net]) -> Result<Plan, CommandError> {
         let Source { topology, hash, .. } = &self.source;
-        Ok(plan::plan(topology, hash, lab, run, &self.images, taken)?)
+        let taken = [taken, &self.pool.outside()].concat();
+        Ok(plan::plan(topology, hash, lab, run, &self.images, &taken)?)
     }
 
     /// Raises the lab on free subnets.
@@ -123,7 +136,45 @@ impl Ground {
         stop: &Stop,
         limit: Duration,
     ) -> Result<Lab, CommandError> {
-        let plan = |taken: &[Ipv4Net]| self.plan(lab, run, taken);
-        lab::raise_on_free_subnets(&self.engines(), plan, progress, stop, limit).await
+        let engines = self.engines();
+        let full = Cell::new(false);
+        let plan = |taken: &[Ipv4Net]| {
+            let planned = self.plan(lab, run, taken);
+            full.set(planned.is_err());
+            planned
+        };
+        let raised = lab::raise_on_free_subnets(&engines, plan, progress, stop, limit).await;
+        match raised {
+            Err(error) if full.get() => Err(self.without_room(lab, error).await),
+            raised => raised,
+        }
+    }
+
+    /// The same error with what fills the pool, if that is the reason and the engine tells.
+    async fn without_room(&self, lab: &LabName, error: CommandError) -> CommandError {
+        let seen = async {
+            let taken = self.docker.subnets().await?;
+            Ok::<_, CommandError>((taken, lab::labs(&self.engines()).await?))
+        };
+        let Ok((taken, labs)) = seen.await else { return error };
+        let (blocks, free) = self.pool.blocks(&taken);
+        if free > 0 {
+            return error;
+        }
+        let names: Vec<String> = labs.into_iter().map(|found| found.lab).collect();
+        let by = match names.as_slice() {
+            [] => "networks that are no lab's".to_owned(),
+            names => format!(
+                "{} labs ({}) and networks of others, if any",
+                names.len(),
+                names.join(", ")
+            ),
+        };
+        let text = format!(
+            "find addresses for lab `{lab}`: the pool {} has {blocks} blocks of 1024 addresses, one for a lab, and all are in use by {by}",
+            self.pool
+        );
+        CommandError::new(ExitCode::Host, text)
+            .hint("`testbed down -p NAME` removes a lab, `testbed down --older-than 1h` those that are old")
     }
 }

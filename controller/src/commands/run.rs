@@ -15,6 +15,7 @@ pub(super) use github::tell_github;
 use super::blocks::chosen;
 use super::report::rendered;
 use super::screen;
+use crate::address::Pool;
 use crate::block::{self, Block, BlockError, Ended, Means};
 use crate::claim::{Verdict, combine};
 use crate::cli::{Global, Keep, Printed, Run};
@@ -29,7 +30,7 @@ use crate::reaper::Reaper;
 use crate::stop::{Signal, Stop};
 use crate::store::{host, utc_now};
 use chronicle::{Chronicle, Judged};
-use ground::{Labs, Place};
+use ground::{Labs, Making, Place};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -38,6 +39,8 @@ pub(super) struct Task {
     args: Run,
     blocks: Vec<Block>,
     places: Vec<Place>,
+    /// Where the addresses of its labs are from.
+    pool: Pool,
     /// What to type for the same run.
     command_line: Vec<String>,
 }
@@ -76,6 +79,7 @@ impl Task {
             args,
             blocks,
             places,
+            pool: super::pool(global)?,
             command_line,
         })
     }
@@ -98,7 +102,12 @@ impl Task {
         let reaper = Reaper::begin(docker.endpoint()).await.map(Arc::new);
         let mut failed = None;
         for place in self.places {
-            let labs = Labs::new(docker, place, stop, reaper.clone(), args.keep);
+            let making = Making {
+                reaper: reaper.clone(),
+                keep: args.keep,
+                pool: self.pool.clone(),
+            };
+            let labs = Labs::new(docker, place, stop, making);
             if let Err(error) = measure(&mut chronicle, labs, &args).await {
                 failed = Some(error);
                 break;

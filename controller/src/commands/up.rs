@@ -53,6 +53,7 @@ pub struct UpNode {
 pub(super) async fn run(global: &Global, up: Up) -> Result<ExitCode, CommandError> {
     let source = source::read(&up.file, global.format, global.color)?;
     let releases = prepare::releases(&source.topology, &up.release)?;
+    let pool = super::pool(global)?;
     let name = up.lab.unwrap_or_else(|| source.topology.name.clone());
     let progress = Progress::new(global.quiet);
     let stop = Stop::on_signals().map_err(|error| CommandError::new(ExitCode::Host, error.to_string()))?;
@@ -81,7 +82,7 @@ pub(super) async fn run(global: &Global, up: Up) -> Result<ExitCode, CommandErro
         }
     };
     // Half a lab ends with this process, a whole one stays.
-    let ground = ground.reaped(reaper, Life::OfItsOwn);
+    let ground = ground.reaped(reaper, Life::OfItsOwn).within(pool);
     let lab = ground.raise(&name, None, &progress, &stop, up.wait_timeout).await?;
     lab.stays().await;
     progress.step(format_args!("lab {name} is ready"));
@@ -100,10 +101,14 @@ async fn already_up(
         Err(LabError::NoLab { .. }) => return Ok(None),
         found => found?,
     };
-    let plan = found.plan()?;
+    let plan = found.plan().map_err(|error| found.held(name).unwrap_or(error))?;
     let missing = found.not_running(&plan, &[Kind::Relay, Kind::Probe, Kind::Node, Kind::Application]);
     if !missing.is_empty() {
         let lab = name.to_string();
+        // Another process is at it.
+        if let Some(held) = found.held(name) {
+            return Err(held.into());
+        }
         return Err(LabError::NotWhole { lab, missing }.into());
     }
     let as_asked = plan.topology_hash == source.hash

@@ -44,7 +44,10 @@ impl Mark {
     /// The label by which everything of this call is found.
     pub(super) fn found_by(&self) -> BTreeMap<String, String> {
         let number = self.labels.get_key_value(LABEL_RAISE);
-        number.map(|(key, value)| (key.clone(), value.clone())).into_iter().collect()
+        number
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .into_iter()
+            .collect()
     }
 
     /// Writes it on an object.
@@ -58,7 +61,10 @@ impl Mark {
         let networks = plan.networks.iter_mut().map(|network| &mut network.labels);
         let volumes = plan.volumes.iter_mut().map(|volume| &mut volume.labels);
         let containers = plan.containers.iter_mut().map(|container| &mut container.labels);
-        networks.chain(volumes).chain(containers).for_each(|labels| self.stamp(labels));
+        networks
+            .chain(volumes)
+            .chain(containers)
+            .for_each(|labels| self.stamp(labels));
         plan
     }
 
@@ -87,6 +93,18 @@ impl Found {
     #[must_use]
     pub fn controller(&self) -> Option<Controller> {
         controller_of(&self.objects)
+    }
+
+    /// The error of one who finds it in the making, or half gone, by a process that lives (`None`: there is no such).
+    #[must_use]
+    pub fn held(&self, lab: &LabName) -> Option<LabError> {
+        let by = self.controller()?;
+        (by.fate() == Fate::Alive && by != *Controller::own()).then(|| LabError::Held {
+            lab: lab.clone(),
+            by: Box::new(by),
+            fate: Fate::Alive,
+            running: true,
+        })
     }
 }
 

@@ -9,8 +9,8 @@ mod mirrors;
 mod sets;
 
 use super::form::Forming;
-use super::ready::{Asker, Bounds, is_primary_of_a_set};
 use super::mark::{Mark, held};
+use super::ready::{Asker, Bounds, is_primary_of_a_set};
 use super::{Engines, Lab, LabError, lower};
 use crate::channel::ChannelError;
 use crate::docker::{EngineError, EngineHandle};
@@ -37,8 +37,10 @@ use wire::{AWAKE_DEVICE, ProbeOrder, RelayOrder};
 const AT_ONCE: usize = 12;
 /// How long an engine call that has outlived the deadline is still waited for, to know what it made.
 const LATE: Duration = Duration::from_secs(60);
-/// Plans tried before a refused subnet is an error: others would have to take subnets as fast as we plan.
-const PLANS: u32 = 5;
+/// Plans tried before a refused subnet is an error: others would have to take subnets as fast as we plan, many at once.
+const PLANS: u32 = 20;
+/// Longest pause before another plan, so that two who refused each other do not meet again.
+const PAUSE_MS: u64 = 500;
 
 /// Makes a lab and waits until it is ready. Then the schedules of its links begin.
 ///
@@ -133,14 +135,21 @@ pub async fn raise_on_free_subnets<E: From<LabError>>(
 ) -> Result<Lab, E> {
     let mut refused: Vec<Ipv4Net> = Vec::new();
     for left in (0..PLANS).rev() {
-        let mut taken = engines.subnets().await.map_err(LabError::from)?;
-        taken.extend(&refused);
-        let plan = plan(&taken)?;
+        let there = engines.subnets().await.map_err(LabError::from)?;
+        let plan = match plan(&[there.as_slice(), &refused].concat()) {
+            // What was refused once may be free by now: two who wanted the same have both let go of it.
+            Err(_) if !refused.is_empty() => {
+                refused.clear();
+                plan(&there)?
+            }
+            planned => planned?,
+        };
         let subnets: Vec<Ipv4Net> = plan.networks.iter().map(|network| network.subnet).collect();
         match raise(engines.clone(), plan, progress, stop, limit).await {
             Err(error) if error.is_overlap() && left > 0 => {
                 progress.step("a subnet was taken meanwhile: planning again");
                 refused.extend(subnets);
+                tokio::time::sleep(Duration::from_millis(fastrand::u64(0..PAUSE_MS))).await;
             }
             outcome => return Ok(outcome?),
         }

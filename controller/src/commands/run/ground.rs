@@ -2,6 +2,7 @@
 //! time, fresh where it may make one, and takes care of its end.
 
 use super::chronicle::Chronicle;
+use crate::address::Pool;
 use crate::block::{Block, LinkFound, Method};
 use crate::cli::{Global, Keep, Run};
 use crate::commands::prepare::{self, Ground};
@@ -109,13 +110,22 @@ pub(super) fn places(global: &Global, args: &Run, blocks: &[Block]) -> Result<Ve
     places.collect()
 }
 
+/// How labs are made.
+pub(super) struct Making {
+    /// Who removes them if this process is killed.
+    pub(super) reaper: Option<Arc<Reaper>>,
+    /// Whether they stay.
+    pub(super) keep: Keep,
+    /// Where their addresses are from.
+    pub(super) pool: Pool,
+}
+
 /// The labs of a place, one at a time.
 pub(super) struct Labs<'a> {
     pub(super) stop: &'a Stop,
     docker: &'a Docker,
     place: Place,
-    reaper: Option<Arc<Reaper>>,
-    keep: Keep,
+    making: Making,
     ground: Option<Ground>,
     /// What a block is cast from before there is a lab.
     plan: Option<Plan>,
@@ -129,19 +139,12 @@ pub(super) struct Labs<'a> {
 }
 
 impl<'a> Labs<'a> {
-    pub(super) fn new(
-        docker: &'a Docker,
-        place: Place,
-        stop: &'a Stop,
-        reaper: Option<Arc<Reaper>>,
-        keep: Keep,
-    ) -> Self {
+    pub(super) fn new(docker: &'a Docker, place: Place, stop: &'a Stop, making: Making) -> Self {
         Self {
             stop,
             docker,
             place,
-            reaper,
-            keep,
+            making,
             ground: None,
             plan: None,
             lab: None,
@@ -169,11 +172,12 @@ impl<'a> Labs<'a> {
                     }
                 };
                 // A killed run has not been completed: who keeps the labs of such a one keeps this one.
-                let life = match self.keep {
+                let life = match self.making.keep {
                     Keep::Never => Life::OfController,
                     Keep::Failed | Keep::Always => Life::OfItsOwn,
                 };
-                let ground = ground.reaped(self.reaper.clone(), life);
+                let Making { reaper, pool, .. } = &self.making;
+                let ground = ground.reaped(reaper.clone(), life).within(pool.clone());
                 chronicle.learn(self.docker, Some(&ground.instrument)).await?;
                 let name = self.name(chronicle.run());
                 self.plan = Some(ground.plan(&name, Some(chronicle.run()), &[])?);
@@ -231,7 +235,7 @@ impl<'a> Labs<'a> {
             let ground = self.ground.as_ref().expect("only a place with a topology has no lab");
             progress.step(format_args!("raising lab {name}"));
             let lab = ground.raise(&name, Some(&run), &progress, self.stop, READY).await?;
-            if self.keep != Keep::Never {
+            if self.making.keep != Keep::Never {
                 lab.stays().await;
             }
             self.made += 1;
