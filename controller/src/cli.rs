@@ -1,16 +1,20 @@
 //! The command line: clap types only, no behaviour. What a shell or a CI job sets once (lab, release,
 //! format, run directory ...) has a `TESTBED_...` variable.
 
+mod daily;
 mod export;
 mod fault;
 mod graph;
+mod help;
 mod link;
 mod matrix;
 mod report;
 
+pub use daily::{Events, Init, Man, Top};
 pub use export::{ComposeArgs, ExportVerb, ExportedImages};
 pub use fault::{FaultVerb, HurtArgs, NodesArg, StopArgs};
 pub use graph::{Drawn, Graph};
+pub use help::command;
 pub use link::{
     CaptureArgs, CutArgs, FreezeArgs, Kind, Legs, LinkArg, LinkVerb, Mode, ModeArgs, Order, PlayArgs, SabotageArgs,
     SetArgs,
@@ -19,10 +23,39 @@ pub use matrix::{CompareArgs, MatrixArgs, ReproduceArgs};
 pub use report::{GithubArgs, Printed, ReportArgs};
 
 use crate::block::{Cutting, Method};
+use crate::complete;
 use crate::names::{LabName, NodeName};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::ArgValueCandidates;
 use ipnet::Ipv4Net;
 use std::path::PathBuf;
+
+const INIT_EXAMPLES: &str = "Examples:
+  testbed init                       two-dc.yaml, from the template of that name
+  testbed init shop -t cluster       shop.yaml
+  testbed init --list";
+const UP_EXAMPLES: &str = "Examples:
+  testbed up topologies/two-dc.yaml
+  testbed up shop.yaml -p shop-valkey --release valkey-9.1
+  cat shop.yaml | testbed up -";
+const RUN_EXAMPLES: &str = "Examples:
+  testbed run                        every block, on labs of the run's own
+  testbed run --only 1,3             two blocks
+  testbed run -p shop                what applies to a lab that is up
+  testbed run --keep failed          leave the lab for a look if a claim diverged";
+const TOP_EXAMPLES: &str = "Keys: q quit, p pause, s sort (file, busy, behind), + and - longer and shorter interval
+
+Examples:
+  testbed top -p shop --interval 500ms
+  testbed top --once                 one table, also without a terminal
+  testbed top --format json --for 1m >> looks.jsonl";
+const EXEC_EXAMPLES: &str = "Examples:
+  testbed exec redis-primary redis-cli info replication
+  testbed exec -it postgres psql -U postgres";
+const COMPLETIONS_EXAMPLES: &str = "Examples:
+  bash   echo 'source <(testbed completions bash)' >> ~/.bashrc
+  zsh    echo 'source <(testbed completions zsh)' >> ~/.zshrc
+  fish   testbed completions fish > ~/.config/fish/completions/testbed.fish";
 
 /// Two datacenters on one machine, a link you can trust, and claims about databases put to the test.
 #[derive(Debug, Parser)]
@@ -109,7 +142,7 @@ pub enum Color {
 #[derive(Debug, Clone, Args)]
 pub struct LabArg {
     /// Name of the lab; without it the only one that is up
-    #[arg(short = 'p', long = "lab", env = "TESTBED_LAB", value_name = "NAME")]
+    #[arg(short = 'p', long = "lab", env = "TESTBED_LAB", value_name = "NAME", add = ArgValueCandidates::new(complete::labs))]
     pub lab: Option<LabName>,
 }
 
@@ -129,13 +162,18 @@ pub struct ReleaseArg {
 /// Verbs.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
+    /// Write a commented topology to begin with
+    #[command(after_help = INIT_EXAMPLES)]
+    Init(Init),
     /// Make a lab from a topology and wait until it is ready
+    #[command(after_help = UP_EXAMPLES)]
     #[command(alias = "deploy")]
     Up(Up),
     /// Remove a lab
     #[command(alias = "destroy")]
     Down(Down),
     /// Measure blocks and judge their claims
+    #[command(after_help = RUN_EXAMPLES)]
     Run(Run),
     /// Measure blocks on several releases, and compare the releases claim by claim (block 15)
     Matrix(MatrixArgs),
@@ -148,6 +186,9 @@ pub enum Verb {
     /// List the nodes of a lab: datacenter, role, address, health
     #[command(alias = "inspect")]
     Ps(Ps),
+    /// Watch a lab: rates, queues and drops of links; operations, lag and roles of nodes
+    #[command(after_help = TOP_EXAMPLES)]
+    Top(Top),
     /// Print every Docker object that `up` would make; needs no engine
     Plan(PlanArgs),
     /// The same lab for others: as a file for docker compose
@@ -169,6 +210,7 @@ pub enum Verb {
     /// Draw a lab or a topology: datacenters, nodes, replication, links
     Graph(Graph),
     /// Run a command in a node
+    #[command(after_help = EXEC_EXAMPLES)]
     Exec(Exec),
     /// Print the logs of nodes
     Logs(Logs),
@@ -181,7 +223,10 @@ pub enum Verb {
     Report(ReportArgs),
     /// Check engine and host, each finding with a fix
     Doctor,
-    /// Print a completion script
+    /// Print the manual pages of testbed and its verbs
+    Man(Man),
+    /// Print the script that lets a shell complete verbs, options and names of what is up
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {
         /// The shell
         shell: clap_complete::Shell,
@@ -351,6 +396,7 @@ pub struct Exec {
     #[arg(short, long)]
     pub user: Option<String>,
     /// The node
+    #[arg(add = ArgValueCandidates::new(complete::nodes))]
     pub node: NodeName,
     /// Program and arguments
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
@@ -364,6 +410,7 @@ pub struct Logs {
     #[command(flatten)]
     pub lab: LabArg,
     /// Nodes, and relay.dc1 or probe.dc1; without any, all nodes
+    #[arg(add = ArgValueCandidates::new(complete::nodes))]
     pub nodes: Vec<String>,
     /// Go on until the node ends
     #[arg(short, long)]

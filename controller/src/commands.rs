@@ -9,9 +9,11 @@ mod export;
 pub mod fault;
 mod graph;
 pub mod images;
+pub mod init;
 mod judge;
 pub mod link;
 pub mod logs;
+pub mod man;
 mod matrix;
 mod mounts;
 pub mod plan;
@@ -24,6 +26,7 @@ mod run;
 mod schema;
 pub mod screen;
 pub mod source;
+pub mod top;
 pub mod up;
 pub mod validate;
 
@@ -41,14 +44,9 @@ use std::sync::Arc;
 /// What the user can act on, with its exit code.
 pub async fn run(cli: Cli) -> Result<ExitCode, CommandError> {
     match cli.verb {
-        Verb::Completions { shell } => {
-            let mut command = <Cli as clap::CommandFactory>::command();
-            // Not to stdout itself: the generator panics if nobody reads.
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut command, "testbed", &mut script);
-            screen::print(&String::from_utf8_lossy(&script))?;
-            Ok(ExitCode::Success)
-        }
+        Verb::Completions { shell } => man::completions(shell),
+        Verb::Man(args) => man::pages(&args),
+        Verb::Init(args) => init::run(&cli.global, &args),
         Verb::Blocks(args) => blocks::run(&cli.global, &args),
         Verb::Compare(args) => compare::run(&cli.global, &args),
         Verb::Down(down) => down::run(&cli.global, down).await,
@@ -69,6 +67,7 @@ pub async fn run(cli: Cli) -> Result<ExitCode, CommandError> {
         Verb::Reproduce(args) => reproduce::run(&cli.global, args).await,
         Verb::Run(args) => run::run(&cli.global, args).await,
         Verb::Schema => schema::run(),
+        Verb::Top(args) => top::run(&cli.global, args).await,
         Verb::Up(up) => up::run(&cli.global, up).await,
         Verb::Validate(args) => validate::run(&cli.global, &args),
     }

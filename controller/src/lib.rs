@@ -30,6 +30,7 @@ pub mod topology;
 pub mod block;
 pub mod capture;
 pub mod channel;
+pub mod complete;
 pub mod controller;
 pub mod docker;
 pub mod image;

@@ -1,13 +1,18 @@
 //! Parses the command line, starts logging, calls one command and maps its outcome to an exit code.
 
-use clap::Parser;
+use clap::FromArgMatches;
 use testbed::cli::{Cli, Color, Format};
 use testbed::document::document;
 use testbed::error::{CommandError, ExitCode};
 use testbed::progress::say;
 
 fn main() -> std::process::ExitCode {
-    let cli = Cli::parse().settled().unwrap_or_else(|error| error.exit());
+    clap_complete::CompleteEnv::with_factory(testbed::cli::command)
+        .var(testbed::commands::man::COMPLETE)
+        .complete();
+    let given = testbed::cli::command().get_matches();
+    let parsed = Cli::from_arg_matches(&given).and_then(Cli::settled);
+    let cli = parsed.unwrap_or_else(|error| error.exit());
     start_logging(&cli);
     let format = cli.global.format;
     let runtime = tokio::runtime::Builder::new_multi_thread()

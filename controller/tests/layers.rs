@@ -25,7 +25,7 @@ const LAYERS: &[&str] = &[
     "image | channel | instrument",
     "relay | probe | reaper",
     "lab",
-    "block | store | capture",
+    "block | store | capture | complete",
     "error | cli",
     // -- chains the stages --
     "commands",

@@ -5,7 +5,9 @@
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use testbed::commands::{blocks, compare, doctor, down, fault, images, link, logs, plan, ps, source, up, validate};
+use testbed::commands::{
+    blocks, compare, doctor, down, fault, images, init, link, logs, plan, ps, source, up, validate,
+};
 use testbed::document::{document_schema, plain_schema};
 use testbed::error::ErrorDocument;
 use testbed::history::Event;
@@ -33,6 +35,7 @@ fn schemas() -> Vec<(&'static str, Value)> {
             document_schema::<images::ObtainedDocument>("images-obtained"),
         ),
         ("images-pruned", document_schema::<Pruned>("images-pruned")),
+        ("init", document_schema::<init::InitDocument>("init")),
         ("judge", document_schema::<JudgeDocument>("judge")),
         ("link", document_schema::<link::LinkDocument>("link")),
         ("log-line", plain_schema::<logs::LoggedLine>()),
@@ -42,6 +45,7 @@ fn schemas() -> Vec<(&'static str, Value)> {
         ("problems", document_schema::<source::ProblemsDocument>("problems")),
         ("ps", document_schema::<ps::PsDocument>("ps")),
         ("report", document_schema::<ReportDocument>("report")),
+        ("top-line", plain_schema::<testbed::commands::top::TopLine>()),
         ("up", document_schema::<up::UpDocument>("up")),
         (
             "versions",

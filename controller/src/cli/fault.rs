@@ -25,6 +25,7 @@ pub enum FaultVerb {
 pub struct NodesArg {
     /// Nodes, or relay.dc1: a border router, which comes back with the conditions of the topology
     #[arg(required = true, value_name = "NODE")]
+    #[arg(add = clap_complete::ArgValueCandidates::new(crate::complete::nodes))]
     pub nodes: Vec<String>,
     /// The lab
     #[command(flatten)]

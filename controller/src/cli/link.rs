@@ -13,6 +13,7 @@ pub enum LinkVerb {
     /// Conditions, state and counters
     Show {
         /// dc1-dc2 (both directions), dc1:dc2 (from dc1 to dc2); without it all
+        #[arg(add = clap_complete::ArgValueCandidates::new(crate::complete::links))]
         link: Option<String>,
         /// The lab
         #[command(flatten)]
@@ -63,6 +64,7 @@ Conditions:
 #[derive(Debug, Args)]
 pub struct LinkArg {
     /// dc1-dc2 (both directions) or dc1:dc2 (from dc1 to dc2)
+    #[arg(add = clap_complete::ArgValueCandidates::new(crate::complete::links))]
     pub link: String,
     /// The lab
     #[command(flatten)]
@@ -215,6 +217,7 @@ pub struct SabotageArgs {
 #[derive(Debug, Args)]
 pub struct CaptureArgs {
     /// dc1-dc2 (both directions) or dc1:dc2 (from dc1 to dc2)
+    #[arg(add = clap_complete::ArgValueCandidates::new(crate::complete::links))]
     pub link: String,
     /// File (`-`: stdout, e.g. for `| tshark -r -`)
     #[arg(short = 'w', long = "write", value_name = "FILE")]

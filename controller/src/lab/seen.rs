@@ -6,7 +6,9 @@ use crate::cluster::{ClusterState, MemberLine, Unreadable, members};
 use crate::names::NodeName;
 use crate::plan::PlannedNode;
 use crate::release::{Reported, reported};
-use crate::replication::{LastCut, Replication, Survival, SyncCounters, connection_age_s, last_cut, survival, text_of};
+use crate::replication::{
+    LastCut, Replication, Survival, SyncCounters, connection_age_s, field, last_cut, survival, text_of,
+};
 use crate::topology::EngineKind;
 use std::time::Duration;
 
@@ -31,6 +33,10 @@ pub struct ServerState {
     pub replication: Option<Replication>,
     /// Its counters of synchronisations.
     pub counters: Option<SyncCounters>,
+    /// Commands that it has done since its start, those of its replication and ours included.
+    pub commands: Option<u64>,
+    /// Commands of which this question consisted.
+    pub asked: u64,
     /// `CLIENT LIST TYPE replica`.
     pub replicas: String,
     /// Its cluster as it sees it (`None`: it is in none); else what it says instead.
@@ -123,6 +129,8 @@ impl Lab {
                 reported,
                 replication: None,
                 counters: None,
+                commands: None,
+                asked: 0,
                 replicas: String::new(),
                 cluster: None,
             });
@@ -136,6 +144,7 @@ impl Lab {
         if node.cluster.is_some() {
             commands.extend(["CLUSTER INFO", "CLUSTER NODES"]);
         }
+        let asked_commands = commands.len() as u64;
         let commands = commands.iter();
         let commands = commands.map(|command| command.split(' ').map(str::to_owned).collect());
         let asked = probe.redis_all(target(node), commands.collect(), QUESTION).await;
@@ -144,6 +153,8 @@ impl Lab {
             reported: reported(node.engine, &texts[0]).ok_or_else(|| texts[0].clone())?,
             replication: Some(Replication::parse(&texts[1])),
             counters: SyncCounters::parse(&texts[2]),
+            commands: field(&texts[2], "total_commands_processed").and_then(|count| count.parse().ok()),
+            asked: asked_commands,
             replicas: texts[3].clone(),
             cluster: texts.get(4).zip(texts.get(5)).map(|(info, nodes)| view(info, nodes)),
         })

@@ -196,6 +196,13 @@ impl From<&LinkCounters> for DroppedRow {
     }
 }
 
+impl LinkRow {
+    /// `up`, or the cut, freeze or schedule in force, for people.
+    pub(in crate::commands) fn state(&self) -> String {
+        state(self)
+    }
+}
+
 impl CutPortsRow {
     /// What is cut, for people; the usual kind goes without saying.
     pub(in crate::commands) fn text(&self) -> String {
@@ -207,9 +214,13 @@ impl CutPortsRow {
 }
 
 impl DroppedRow {
-    /// `0`, or how many and why.
-    fn text(&self) -> String {
-        let reasons = [
+    /// All of them.
+    pub(in crate::commands) fn all(&self) -> u64 {
+        self.reasons().iter().map(|(_, count)| count).sum()
+    }
+
+    fn reasons(&self) -> [(&'static str, u64); 8] {
+        [
             ("cut", self.cut_packets),
             ("port cut", self.port_cut_packets),
             ("loss", self.loss_packets),
@@ -218,8 +229,12 @@ impl DroppedRow {
             ("frozen", self.frozen_packets),
             ("queue", self.queue_packets),
             ("write", self.write_packets),
-        ];
-        let all: u64 = reasons.iter().map(|(_, count)| count).sum();
+        ]
+    }
+
+    /// `0`, or how many and why.
+    fn text(&self) -> String {
+        let (reasons, all) = (self.reasons(), self.all());
         if all == 0 {
             return "0".to_owned();
         }
