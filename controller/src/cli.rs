@@ -10,7 +10,7 @@ mod link;
 mod matrix;
 mod report;
 
-pub use daily::{Events, Init, Man, Top};
+pub use daily::{Init, Man, Top};
 pub use export::{ComposeArgs, ExportVerb, ExportedImages};
 pub use fault::{FaultVerb, HurtArgs, NodesArg, StopArgs};
 pub use graph::{Drawn, Graph};

@@ -1,4 +1,4 @@
-//! Verbs of daily use: `init`, `events`, `top`, `man`.
+//! Verbs of daily use: `init`, `top`, `man`.
 
 use super::LabArg;
 use crate::names::LabName;
@@ -26,20 +26,6 @@ pub struct Man {
     /// Write a page per verb into this directory; without it testbed(1) is printed
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-}
-
-/// `events`.
-#[derive(Debug, Args)]
-pub struct Events {
-    /// The lab
-    #[command(flatten)]
-    pub lab: LabArg,
-    /// End after this time
-    #[arg(long = "for", value_parser = humantime::parse_duration, value_name = "TIME")]
-    pub duration: Option<Duration>,
-    /// Time between two looks at links and roles
-    #[arg(long, value_parser = interval, default_value = "1s", value_name = "TIME")]
-    pub interval: Duration,
 }
 
 /// `top`.
