@@ -39,8 +39,6 @@ const AT_ONCE: usize = 12;
 const LATE: Duration = Duration::from_secs(60);
 /// Plans tried before a refused subnet is an error: others would have to take subnets as fast as we plan, many at once.
 const PLANS: u32 = 20;
-/// Longest pause before another plan, so that two who refused each other do not meet again.
-const PAUSE_MS: u64 = 500;
 
 /// Makes a lab and waits until it is ready. Then the schedules of its links begin.
 ///
@@ -149,7 +147,8 @@ pub async fn raise_on_free_subnets<E: From<LabError>>(
             Err(error) if error.is_overlap() && left > 0 => {
                 progress.step("a subnet was taken meanwhile: planning again");
                 refused.extend(subnets);
-                tokio::time::sleep(Duration::from_millis(fastrand::u64(0..PAUSE_MS))).await;
+                // So that two who refused each other do not meet again.
+                tokio::time::sleep(Duration::from_millis(fastrand::u64(0..500))).await;
             }
             outcome => return Ok(outcome?),
         }
