@@ -4,8 +4,8 @@
 #
 #   controller/tests/tools/same-twice.sh [ROUNDS=20] [BLOCKS=1,3,10]
 #
-# On a machine with nothing else to do; a round takes about two minutes. IMAGE is where the server comes from (testbed/redis:7.0.15),
-# SEED that of the matrix, TESTBED the program (default: target/debug/testbed). Below five rounds nothing is ever said to be beyond
+# On a machine with nothing else to do; --dry-run of such a matrix says how long it takes. IMAGE is where the server comes from (testbed/redis:7.0.15),
+# SEED that of the matrix, TESTBED the program (default: target/debug/testbed). With few rounds nothing can be said to be beyond
 # noise, so that only the claims are a check. Exit code: 0 nothing differs more often than is stated, 1 something does; that of testbed if it fails.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
@@ -30,7 +30,7 @@ code=0
   exit "$code"
 }
 report=$place/matrix/report.json
-jq -r '"rate: " + (.test | tojson)' "$report"
+jq -r '"\(.test.comparisons) comparisons, at most \(.test.false_share) of the moves beyond noise false: \(.test.method)"' "$report"
 claims=$(jq '.claims | length' "$report")
 differ=$(jq '.moved | length' "$report")
 jq -r '.moved[] | "differs: \(.claim): \(.from) and \(.to): \(.reason)"' "$report"
@@ -42,7 +42,7 @@ beyond=$(jq "$moves | map(select(.moved == \"beyond_noise\")) | length" "$report
 uncorrected=$(jq "$moves | map(select(.p != null and .p < 0.05)) | length" "$report")
 printf '%s rounds: %s of %s claims differ, %s of %s times beyond noise (uncorrected p < 0.05: %s), %s cells incomplete; %s\n' \
   "$rounds" "$differ" "$claims" "$beyond" "$numbers" "$uncorrected" "$missing" "$counted"
-# A corrected rate is one for the whole table: one time beyond noise is already rarer than 1 in 20 tables.
+# Here every move is false, so the stated share of false moves is the share of whole tables that may name one.
 if [ "$claims" -gt 0 ] && [ "$differ$beyond$missing" = 000 ]; then
   rm -rf "$place"
 else

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Whether block 15 finds what is planted: folders with the same server, each with one setting of its own (server.conf), entered beside
+# the server as it is. A plant that a block measures must be a claim that moved, one that none measures must stand among the settings
+# that differ and move no claim. A changed server.conf shows as a setting in any case.
+#
+#   controller/tests/tools/planted.sh [REPEAT=1] [PLANT...]
+#
+# Plants: coverage (blocks 4 and 5), buffer (block 11: the output buffer of a replica, which the topology may set itself), backlog
+# (block 1; nobody measures it). IMAGE is where the server comes from (testbed/redis:7.0.15), TESTBED the program (default:
+# target/debug/testbed). Exit code: 0 all were found and named, 1 one was not; that of testbed if it fails.
+set -euo pipefail
+cd "$(dirname "$0")/../../.."
+
+repeat=${1:-1}
+shift || true
+plants=("${@:-coverage}")
+[ "$#" -gt 0 ] || plants=(coverage backlog buffer)
+image=${IMAGE:-testbed/redis:7.0.15}
+testbed=$(realpath -m "${TESTBED:-target/debug/testbed}")
+[ -x "$testbed" ] || {
+  echo "skipped: no $testbed (cargo build)" >&2
+  exit 4
+}
+. "$(dirname "$(realpath "$0")")/build-folder.sh"
+place=$(mktemp -d)
+build_folder "$image" "$place/as-it-is"
+failed=0
+
+# planted NAME BLOCKS SETTING MEASURED CLAIM...: a matrix with the plant; MEASURED says whether a claim, one that matches CLAIM, must move.
+planted() {
+  local name=$1 blocks=$2 setting=$3 measured=$4 claim=$5
+  local folder=plant-$name report=$place/$name/report.json code=0 moved differs missing told=found
+  cp -a "$place/as-it-is" "$place/$folder"
+  echo "$setting" >"$place/$folder/server.conf"
+  (cd "$place" && "$testbed" --quiet matrix --release redis=./as-it-is --release "redis=./$folder" --only "$blocks" --repeat "$repeat" \
+    --out "$place/$name") >"$place/out" || code=$?
+  [ "$code" -le 1 ] || {
+    cat "$place/out" >&2
+    exit "$code"
+  }
+  moved=$(jq -r --arg release "$folder" '[.moved[] | select(.release | endswith($release)) | "\(.claim): \(.from) -> \(.to)"] | join("; ")' "$report")
+  differs=$(jq -r --arg name "${setting%% *}" '[.settings[] | select(.name == $name) | .values | map(join(",")) | join(" -> ")] | join("")' "$report")
+  missing=$(jq '.incomplete | length' "$report")
+  [ -n "$differs" ] && [ "$missing" = 0 ] || told=missed
+  case $measured in
+    yes) grep -qE "$claim" <<<"$moved" || told=missed ;;
+    no) [ -z "$moved" ] || told="found, and claims moved that it does not touch" ;;
+  esac
+  printf '%s (blocks %s): %s; setting %s: %s; claims that moved: %s; %s cells incomplete\n' "$name" "$blocks" "$told" "${setting%% *}" \
+    "${differs:-none}" "${moved:-none}" "$missing"
+  [ "$told" = found ] || failed=$((failed + 1))
+}
+
+for plant in "${plants[@]}"; do
+  case $plant in
+    coverage) planted coverage 4,5 "cluster-require-full-coverage no" yes . ;;
+    buffer) planted buffer "${BUFFER_BLOCKS:-11}" "client-output-buffer-limit replica 64kb 64kb 1" yes . ;;
+    backlog) planted backlog 1 "repl-backlog-size 64kb" no . ;;
+    *)
+      echo "no plant $plant: coverage, buffer, backlog" >&2
+      exit 2
+      ;;
+  esac
+done
+
+if [ "$failed" = 0 ]; then
+  rm -rf "$place"
+else
+  echo "$failed plants were not found and named; matrices: $place" >&2
+  exit 1
+fi
