@@ -19,8 +19,8 @@ use testbed::names::{LABEL_CONTROLLER, LABEL_KIND, LabName};
 
 /// What the issue allows a reaper.
 const REAPED: Duration = Duration::from_secs(10);
-/// For a busy machine to come to something.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// For a busy machine to come to something, relay and probe compiled first.
+const PATIENCE: Duration = Duration::from_secs(400);
 
 fn testbed(words: &[&str]) -> Command {
     let mut command = program::testbed();

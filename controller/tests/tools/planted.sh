@@ -1,37 +1,38 @@
 #!/usr/bin/env bash
 # Whether block 15 finds what is planted: folders with the same server, each with one setting of its own (server.conf), entered beside
 # the server as it is. A plant that a block measures must be a claim that moved, one that none measures must stand among the settings
-# that differ and move no claim. A changed server.conf shows as a setting in any case.
+# that differ and move no claim. A cell that the plant keeps from its end is named with its reason, and counts as found too where a
+# block measures it.
 #
 #   controller/tests/tools/planted.sh [REPEAT=1] [PLANT...]
 #
-# Plants: coverage (blocks 4 and 5), buffer (block 11: the output buffer of a replica, which the topology may set itself), backlog
-# (block 1; nobody measures it). IMAGE is where the server comes from (testbed/redis:7.0.15), TESTBED the program (default:
+# Plants: coverage (blocks 4 and 5), buffer (block 2; the limit of a replica's output buffer counts only above the backlog's size, so both
+# are 4 kB, less than the writes of that block), backlog (block 1; nobody measures it). IMAGE is where the server comes from (testbed/redis:7.0.15), TESTBED the program (default:
 # target/debug/testbed). Exit code: 0 all were found and named, 1 one was not; that of testbed if it fails.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 
 repeat=${1:-1}
 shift || true
-plants=("${@:-coverage}")
-[ "$#" -gt 0 ] || plants=(coverage backlog buffer)
+plants=("$@")
+[ "$#" -gt 0 ] || plants=(coverage buffer backlog)
 image=${IMAGE:-testbed/redis:7.0.15}
 testbed=$(realpath -m "${TESTBED:-target/debug/testbed}")
 [ -x "$testbed" ] || {
   echo "skipped: no $testbed (cargo build)" >&2
   exit 4
 }
-. "$(dirname "$(realpath "$0")")/build-folder.sh"
+. controller/tests/tools/build-folder.sh
 place=$(mktemp -d)
 build_folder "$image" "$place/as-it-is"
 failed=0
 
-# planted NAME BLOCKS SETTING MEASURED CLAIM...: a matrix with the plant; MEASURED says whether a claim, one that matches CLAIM, must move.
+# planted NAME BLOCKS SETTING MEASURED CLAIM: a matrix with the plant; MEASURED says whether a claim, one that matches CLAIM, must move.
 planted() {
   local name=$1 blocks=$2 setting=$3 measured=$4 claim=$5
-  local folder=plant-$name report=$place/$name/report.json code=0 moved differs missing told=found
+  local folder=plant-$name report=$place/$name/report.json code=0 moved differs stopped told=found
   cp -a "$place/as-it-is" "$place/$folder"
-  echo "$setting" >"$place/$folder/server.conf"
+  printf '%b\n' "$setting" >"$place/$folder/server.conf"
   (cd "$place" && "$testbed" --quiet matrix --release redis=./as-it-is --release "redis=./$folder" --only "$blocks" --repeat "$repeat" \
     --out "$place/$name") >"$place/out" || code=$?
   [ "$code" -le 1 ] || {
@@ -40,21 +41,23 @@ planted() {
   }
   moved=$(jq -r --arg release "$folder" '[.moved[] | select(.release | endswith($release)) | "\(.claim): \(.from) -> \(.to)"] | join("; ")' "$report")
   differs=$(jq -r --arg name "${setting%% *}" '[.settings[] | select(.name == $name) | .values | map(join(",")) | join(" -> ")] | join("")' "$report")
-  missing=$(jq '.incomplete | length' "$report")
-  [ -n "$differs" ] && [ "$missing" = 0 ] || told=missed
+  stopped=$(jq -r '[.incomplete[] | "\(.release), \(.topology): \(.reason)"] | join("; ")' "$report")
+  [ -n "$differs" ] || told=missed
   case $measured in
-    yes) grep -qE "$claim" <<<"$moved" || told=missed ;;
-    no) [ -z "$moved" ] || told="found, and claims moved that it does not touch" ;;
+    yes) grep -qE "$claim" <<<"$stopped $moved" || told=missed ;;
+    no) [ -z "$moved$stopped" ] || told="found, but more than it moved" ;;
   esac
-  printf '%s (blocks %s): %s; setting %s: %s; claims that moved: %s; %s cells incomplete\n' "$name" "$blocks" "$told" "${setting%% *}" \
-    "${differs:-none}" "${moved:-none}" "$missing"
+  # The server as it is must be measured to its end whatever is planted beside it.
+  [[ $stopped != *as-it-is* ]] || told="not comparable"
+  printf '%s (blocks %s): %s; setting %s: %s; claims that moved: %s; cells not completed: %s\n' "$name" "$blocks" "$told" "${setting%% *}" \
+    "${differs:-none}" "${moved:-none}" "${stopped:-none}"
   [ "$told" = found ] || failed=$((failed + 1))
 }
 
 for plant in "${plants[@]}"; do
   case $plant in
-    coverage) planted coverage 4,5 "cluster-require-full-coverage no" yes . ;;
-    buffer) planted buffer "${BUFFER_BLOCKS:-11}" "client-output-buffer-limit replica 64kb 64kb 1" yes . ;;
+    coverage) planted coverage 4,5 "cluster-require-full-coverage no" yes "[a-z]" ;;
+    buffer) planted buffer 2 "client-output-buffer-limit replica 4kb 4kb 1\nrepl-backlog-size 4kb" yes "[a-z]" ;;
     backlog) planted backlog 1 "repl-backlog-size 64kb" no . ;;
     *)
       echo "no plant $plant: coverage, buffer, backlog" >&2

@@ -17,7 +17,7 @@ testbed=$(realpath -m "${TESTBED:-target/debug/testbed}")
   echo "skipped: no $testbed (cargo build)" >&2
   exit 4
 }
-. "$(dirname "$(realpath "$0")")/build-folder.sh"
+. controller/tests/tools/build-folder.sh
 place=$(mktemp -d)
 build_folder "$image" "$place/a-build"
 cp -a "$place/a-build" "$place/b-build"
