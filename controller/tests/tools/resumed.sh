@@ -62,12 +62,23 @@ hashes() {
   local cell
   complete | while read -r cell; do (cd "$place/killed" && sha256sum "$cell/history.jsonl"); done
 }
+# Whether the histories that were complete at the last kill are as they were.
+unchanged() { [ ! -s "$place/hashes" ] || (cd "$place/killed" && sha256sum --quiet -c "$place/hashes"); }
 verdicts() { jq -Sc '[.claims[] | {block, claim, standing: [.tried[].standing]}]' "$1/report.json"; }
-# A diverged claim is a result (1), not a failure of the matrix.
+# That a claim diverged (10) or is inconclusive (11) is a result, not a failure of the matrix.
+judged() {
+  case $1 in
+    0 | 10 | 11) ;;
+    *)
+      cat "$place/out" "$place/steps" >&2
+      exit "$1"
+      ;;
+  esac
+}
 ran() {
   local code=0
-  "$@" || code=$?
-  [ "$code" -le 1 ] || exit "$code"
+  "$@" >"$place/out" 2>"$place/steps" || code=$?
+  judged "$code"
 }
 
 : >"$place/hashes"
@@ -76,7 +87,7 @@ first=("${options[@]}" --out "$place/killed")
 while [ "$killed" -lt "$kills" ]; do
   number=$((number + 1))
   after=$((1 + RANDOM % span)).$((RANDOM % 10))
-  "$testbed" --quiet matrix "${first[@]}" >"$place/out" 2>&1 &
+  "$testbed" --quiet matrix "${first[@]}" >"$place/out" 2>"$place/steps" &
   pid=$!
   sleep "$after"
   kill -KILL "$pid" 2>/dev/null || true
@@ -84,10 +95,7 @@ while [ "$killed" -lt "$kills" ]; do
   wait "$pid" 2>/dev/null || code=$?
   pid=
   if [ "$code" != 137 ]; then
-    [ "$code" -le 1 ] || {
-      cat "$place/out" >&2
-      exit "$code"
-    }
+    judged "$code"
     echo "complete after $killed kills: a larger REPEAT or a smaller SPAN makes more fit"
     break
   fi
@@ -95,16 +103,16 @@ while [ "$killed" -lt "$kills" ]; do
   [ ! -e "$place/killed/matrix.json" ] || first=(--resume "$place/killed")
   [ -e "$place/killed/matrix.json" ] || { rm -rf "$place/killed"; continue; }
   note_runs
-  (cd "$place/killed" && sha256sum --quiet -c "$place/hashes") || changed=$((changed + 1))
+  unchanged || changed=$((changed + 1))
   hashes >"$place/hashes"
   printf 'kill %2s after %5s s: %s of %s cells complete, %s objects left for the next to remove\n' "$killed" "$after" \
     "$(wc -l <"$place/hashes")" "$(cells "$place/killed")" "$(left | wc -l)"
 done
-ran "$testbed" --quiet matrix "${first[@]}" >"$place/out"
+ran "$testbed" --quiet matrix "${first[@]}"
 note_runs
-(cd "$place/killed" && sha256sum --quiet -c "$place/hashes") || changed=$((changed + 1))
+unchanged || changed=$((changed + 1))
 lost=$(($(cells "$place/killed") - $(complete | wc -l)))
-ran "$testbed" --quiet matrix "${options[@]}" --out "$place/whole" >"$place/out"
+ran "$testbed" --quiet matrix "${options[@]}" --out "$place/whole"
 note_runs
 left=$(left | wc -l)
 verdicts "$place/whole" >"$place/whole.txt"
