@@ -6,7 +6,7 @@
 #
 #   controller/tests/tools/planted.sh [REPEAT=1] [PLANT...]
 #
-# Plants: coverage (blocks 4 and 5), buffer (block 2; the limit of a replica's output buffer counts only above the backlog's size, so both
+# Plants: coverage (block 5: dc1 serves on; in layout A, block 4, dc1 has all masters and nothing can change), buffer (block 2; the limit of a replica's output buffer counts only above the backlog's size, so both
 # are 4 kB, less than the writes of that block), backlog (block 1; nobody measures it). IMAGE is where the server comes from (testbed/redis:7.0.15), TESTBED the program (default:
 # target/debug/testbed). Exit code: 0 all were found and named, 1 one was not; that of testbed if it fails.
 set -euo pipefail
@@ -58,8 +58,8 @@ planted() {
 
 for plant in "${plants[@]}"; do
   case $plant in
-    coverage) planted coverage 4,5 "cluster-require-full-coverage no" yes "[a-z]" ;;
-    buffer) planted buffer 2 "client-output-buffer-limit replica 4kb 4kb 1\nrepl-backlog-size 4kb" yes "[a-z]" ;;
+    coverage) planted coverage 5 "cluster-require-full-coverage no" yes "5\\." ;;
+    buffer) planted buffer 2 "client-output-buffer-limit replica 4kb 4kb 1\nrepl-backlog-size 4kb" yes "2\\.|plant-buffer" ;;
     backlog) planted backlog 1 "repl-backlog-size 64kb" no . ;;
     *)
       echo "no plant $plant: coverage, buffer, backlog" >&2
