@@ -6,8 +6,11 @@
 #
 #   controller/tests/tools/planted.sh [REPEAT=1] [PLANT...]
 #
-# Plants: coverage (block 5: dc1 serves on; in layout A, block 4, dc1 has all masters and nothing can change), buffer (block 2; the limit of a replica's output buffer counts only above the backlog's size, so both
-# are 4 kB, less than the writes of that block), backlog (block 1; nobody measures it). IMAGE is where the server comes from (testbed/redis:7.0.15), TESTBED the program (default:
+# A claim moves from holds to diverged or back; one that was not decided on either side tells nothing.
+#
+# Plants: coverage (block 5: dc1 serves on; in layout A, block 4, dc1 has all masters and nothing can change), backlog (block 1), buffer
+# (block 2; nobody measures it: a limit counts what the replica's socket has not taken, and no block writes more than a socket takes).
+# IMAGE is where the server comes from (testbed/redis:7.0.15), TESTBED the program (default:
 # target/debug/testbed). Exit code: 0 all were found and named, 1 one was not; that of testbed if it fails.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
@@ -41,7 +44,7 @@ planted() {
     *) exit "$code" ;;
   esac
   [ -s "$report" ] || exit "$code"
-  moved=$(jq -r --arg release "$folder" '[.moved[] | select(.release | endswith($release)) | "\(.claim): \(.from) -> \(.to)"] | join("; ")' "$report")
+  moved=$(jq -r --arg release "$folder" '[.moved[] | select((.release | endswith($release)) and ([.from, .to] | sort == ["diverged", "holds"])) | "\(.claim): \(.from) -> \(.to)"] | join("; ")' "$report")
   differs=$(jq -r --arg name "${setting%% *}" '[.settings[] | select(.name == $name) | .values | map(join(",")) | join(" -> ")] | join("")' "$report")
   stopped=$(jq -r '[.incomplete[] | "\(.release), \(.topology): \(.reason)"] | join("; ")' "$report")
   [ -n "$differs" ] || told=missed
@@ -58,8 +61,8 @@ planted() {
 
 for plant in "${plants[@]}"; do
   case $plant in
-    coverage) planted coverage 5 "cluster-require-full-coverage no" yes "5\\." ;;
-    buffer) planted buffer 2 "client-output-buffer-limit replica 4kb 4kb 1\nrepl-backlog-size 4kb" yes "2\\.|plant-buffer" ;;
+    coverage) planted coverage 5 "cluster-require-full-coverage no" yes "5\\.dc1-down@cut" ;;
+    buffer) planted buffer 2 "client-output-buffer-limit replica 4kb 4kb 1\nrepl-backlog-size 4kb" no . ;;
     backlog) planted backlog 1 "repl-backlog-size 64kb" no . ;;
     *)
       echo "no plant $plant: coverage, buffer, backlog" >&2
