@@ -415,7 +415,9 @@ fn is_hidden(c: char) -> bool {
 fn without_control(text: &str) -> String {
     text.chars()
         .map(|c| match c {
-            '\n' | '\t' | '\r' => c.to_string(),
+            '\n' | '\t' => c.to_string(),
+            // That of a line's end of Windows too: alone it would write over the line on a terminal.
+            '\r' => " ".to_owned(),
             c if is_hidden(c) => "?".repeat(c.len_utf8()),
             c => c.to_string(),
         })
@@ -455,6 +457,7 @@ mod tests {
     fn replaced_control_characters_keep_every_offset() {
         let text = "a\u{7}b\u{85}c\nä";
         assert_eq!(without_control(text).len(), text.len());
+        assert_eq!(without_control("a\rb\r\n"), "a b \n", "a return moves the cursor too");
     }
 
     #[test]
