@@ -4,7 +4,11 @@
 //! `cargo bench -p testbed --profile fuzz --bench channel_fuzz -- [--seconds 60] [--seed N]`; a failure prints the seed of its round,
 //! `--round SEED` runs that one again. Time is the runtime's own, so that a deadline costs nothing.
 
+#[path = "../../images/relay/benches/shared/fuzzing.rs"]
+mod fuzzing;
+
 use fastrand::Rng;
+use fuzzing::{Asked, Memory};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -35,44 +39,28 @@ const MUST: [&str; 5] = [
 type Reached = BTreeMap<&'static str, u64>;
 
 fn main() -> ExitCode {
-    let (mut seconds, mut seed, mut only) = (60, 1, None);
-    let mut arguments = std::env::args().skip(1);
-    while let Some(argument) = arguments.next() {
-        let mut number = || arguments.next().and_then(|text| text.parse().ok());
-        let known = match argument.as_str() {
-            // Cargo's own.
-            "--bench" => Some(()),
-            "--seconds" => number().map(|given| seconds = given),
-            "--seed" => number().map(|given| seed = given),
-            "--round" => number().map(|given| only = Some(given)),
-            _ => None,
-        };
-        if known.is_none() {
-            eprintln!("{argument}: --seconds N, --seed N or --round SEED, whole numbers");
-            return ExitCode::from(2);
-        }
-    }
-    match only {
+    let Some(asked) = Asked::on_the_command_line() else {
+        return ExitCode::from(2);
+    };
+    match asked.round {
         Some(round) if holds(round, &mut Reached::new()) => {
             println!("round {round}: no failure");
             ExitCode::SUCCESS
         }
         Some(_) => ExitCode::FAILURE,
-        None => fuzz(seed, Duration::from_secs(seconds)),
+        None => fuzz(asked.seed, asked.span),
     }
 }
 
 fn fuzz(seed: u64, span: Duration) -> ExitCode {
     let (mut seeds, mut reached, begun) = (Rng::with_seed(seed), Reached::new(), Wall::now());
-    let (mut executions, mut settled_kib) = (0_u64, None);
+    let (mut executions, mut memory) = (0_u64, Memory::new(MOST_GROWTH_KIB));
     while begun.elapsed() < span {
         if !holds(seeds.u64(..), &mut reached) {
             return ExitCode::FAILURE;
         }
         executions += 1;
-        if executions == 1000 {
-            settled_kib = peak_kib();
-        }
+        memory.after(executions);
     }
     println!(
         "seed {seed}: {executions} executions in {} s, no failure",
@@ -81,27 +69,13 @@ fn fuzz(seed: u64, span: Duration) -> ExitCode {
     for (what, count) in &reached {
         println!("{count:>12}  {what}");
     }
-    let mut well = true;
-    match (settled_kib, peak_kib()) {
-        (Some(settled), Some(peak)) => {
-            println!("memory: at most {peak} KiB, {settled} KiB after a thousand rounds");
-            well = peak - settled < MOST_GROWTH_KIB;
-        }
-        _ => println!("memory: not judged (fewer than a thousand rounds, or no /proc)"),
-    }
+    let mut well = memory.holds();
     let missed: Vec<_> = MUST.iter().filter(|what| !reached.contains_key(**what)).collect();
     if executions >= 10_000 && !missed.is_empty() {
         println!("never reached: {missed:?}");
         well = false;
     }
     if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-/// Peak of this process's memory, KiB.
-fn peak_kib() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    line.trim().trim_end_matches(" kB").parse().ok()
 }
 
 fn holds(seed: u64, reached: &mut Reached) -> bool {

@@ -5,10 +5,13 @@
 //! rule was broken. A failure prints the seed of its round: `--round SEED` runs that one again. Not libFuzzer: no coverage guides
 //! it, so that nothing but a stable compiler is needed; the texts are those of `topologies/`, mutilated line by line.
 
+#[path = "../../images/relay/benches/shared/fuzzing.rs"]
+mod fuzzing;
 #[path = "topology_fuzz/texts.rs"]
 mod texts;
 
 use fastrand::Rng;
+use fuzzing::{Asked, Memory};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -43,37 +46,23 @@ const MUST: [&str; 13] = [
 type Reached = BTreeMap<String, u64>;
 
 fn main() -> ExitCode {
-    let (mut seconds, mut seed, mut only) = (60, 1, None);
-    let mut arguments = std::env::args().skip(1);
-    while let Some(argument) = arguments.next() {
-        let mut number = || arguments.next().and_then(|text| text.parse().ok());
-        let known = match argument.as_str() {
-            // Cargo's own.
-            "--bench" => Some(()),
-            "--seconds" => number().map(|given| seconds = given),
-            "--seed" => number().map(|given| seed = given),
-            "--round" => number().map(|given| only = Some(given)),
-            _ => None,
-        };
-        if known.is_none() {
-            eprintln!("{argument}: --seconds N, --seed N or --round SEED, whole numbers");
-            return ExitCode::from(2);
-        }
-    }
+    let Some(asked) = Asked::on_the_command_line() else {
+        return ExitCode::from(2);
+    };
     let corpus = texts::corpus();
-    match only {
+    match asked.round {
         Some(round) if holds(round, &corpus, &mut Reached::new()) => {
             println!("round {round}: no failure");
             ExitCode::SUCCESS
         }
         Some(_) => ExitCode::FAILURE,
-        None => fuzz(seed, Duration::from_secs(seconds), &corpus),
+        None => fuzz(asked.seed, asked.span, &corpus),
     }
 }
 
 fn fuzz(seed: u64, span: Duration, corpus: &[String]) -> ExitCode {
     let (mut seeds, mut reached, begun) = (Rng::with_seed(seed), Reached::new(), Instant::now());
-    let (mut executions, mut settled_kib) = (0_u64, None);
+    let (mut executions, mut memory) = (0_u64, Memory::new(MOST_GROWTH_KIB));
     let mut slowest = (Duration::ZERO, 0);
     while begun.elapsed() < span {
         let (round, at) = (seeds.u64(..), Instant::now());
@@ -82,9 +71,7 @@ fn fuzz(seed: u64, span: Duration, corpus: &[String]) -> ExitCode {
         }
         slowest = slowest.max((at.elapsed(), round));
         executions += 1;
-        if executions == 1000 {
-            settled_kib = peak_kib();
-        }
+        memory.after(executions);
     }
     println!(
         "seed {seed}: {executions} executions in {} s, no failure",
@@ -95,26 +82,13 @@ fn fuzz(seed: u64, span: Duration, corpus: &[String]) -> ExitCode {
         println!("{count:>12}  {rule}");
     }
     let mut well = slowest.0 < LONGEST;
-    match (settled_kib, peak_kib()) {
-        (Some(settled), Some(peak)) => {
-            println!("memory: at most {peak} KiB, {settled} KiB after a thousand rounds");
-            well &= peak - settled < MOST_GROWTH_KIB;
-        }
-        _ => println!("memory: not judged (fewer than a thousand rounds, or no /proc)"),
-    }
+    well &= memory.holds();
     let missed: Vec<_> = MUST.iter().filter(|rule| !reached.contains_key(**rule)).collect();
     if executions >= ENOUGH && !missed.is_empty() {
         println!("never reached: {missed:?}");
         well = false;
     }
     if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-/// Peak of this process's memory, KiB.
-fn peak_kib() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    line.trim().trim_end_matches(" kB").parse().ok()
 }
 
 fn holds(seed: u64, corpus: &[String], reached: &mut Reached) -> bool {

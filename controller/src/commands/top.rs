@@ -28,21 +28,18 @@ const LONGEST: Duration = Duration::from_secs(64);
 struct Watched {
     engines: Engines,
     lab: Lab,
-    looks: u64,
 }
 
 impl Watched {
-    async fn look(&mut self) -> Result<Look, CommandError> {
-        let seen = look(&self.engines, &self.lab, self.looks).await?;
-        self.looks += 1;
-        Ok(seen)
+    async fn look(&self) -> Result<Look, CommandError> {
+        look(&self.engines, &self.lab).await
     }
 }
 
 pub(super) async fn run(global: &Global, top: Top) -> Result<ExitCode, CommandError> {
     let engines = engines(global).await?;
     let lab = lab::find(&engines, top.lab.lab.as_ref()).await?;
-    let watched = Watched { engines, lab, looks: 0 };
+    let watched = Watched { engines, lab };
     let end = top.duration.map(|duration| Instant::now() + duration);
     if top.once || global.format == Format::Json || !terminal::is_there() {
         return in_turn(global, &top, watched, end).await;
@@ -51,12 +48,7 @@ pub(super) async fn run(global: &Global, top: Top) -> Result<ExitCode, CommandEr
 }
 
 /// One table or line after the other.
-async fn in_turn(
-    global: &Global,
-    top: &Top,
-    mut watched: Watched,
-    end: Option<Instant>,
-) -> Result<ExitCode, CommandError> {
+async fn in_turn(global: &Global, top: &Top, watched: Watched, end: Option<Instant>) -> Result<ExitCode, CommandError> {
     let style = style(global);
     let mut before = watched.look().await?;
     loop {
@@ -104,7 +96,7 @@ fn pressed(key: u8, view: &mut View, interval: &mut Duration) -> Wish {
 async fn on_screen(
     global: &Global,
     mut interval: Duration,
-    mut watched: Watched,
+    watched: Watched,
     end: Option<Instant>,
 ) -> Result<ExitCode, CommandError> {
     let host = |error: std::io::Error| CommandError::new(ExitCode::Host, format!("use the terminal: {error}"));

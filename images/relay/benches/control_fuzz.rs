@@ -5,7 +5,11 @@
 //! `cargo bench -p relay --profile fuzz --bench control_fuzz -- [--seconds 60] [--seed N]` prints executions and what was reached;
 //! a failure prints the seed of its round, `--round SEED` runs that one again.
 
+#[path = "shared/fuzzing.rs"]
+mod fuzzing;
+
 use fastrand::Rng;
+use fuzzing::{Asked, Memory};
 use relay::check;
 use relay::control::serve;
 use relay::lane::{Change, Lane};
@@ -54,44 +58,28 @@ const ORDERS: [&str; 16] = [
 type Reached = BTreeMap<&'static str, u64>;
 
 fn main() -> ExitCode {
-    let (mut seconds, mut seed, mut only) = (60, 1, None);
-    let mut arguments = std::env::args().skip(1);
-    while let Some(argument) = arguments.next() {
-        let mut number = || arguments.next().and_then(|text| text.parse().ok());
-        let known = match argument.as_str() {
-            // Cargo's own.
-            "--bench" => Some(()),
-            "--seconds" => number().map(|given| seconds = given),
-            "--seed" => number().map(|given| seed = given),
-            "--round" => number().map(|given| only = Some(given)),
-            _ => None,
-        };
-        if known.is_none() {
-            eprintln!("{argument}: --seconds N, --seed N or --round SEED, whole numbers");
-            return ExitCode::from(2);
-        }
-    }
-    match only {
+    let Some(asked) = Asked::on_the_command_line() else {
+        return ExitCode::from(2);
+    };
+    match asked.round {
         Some(round) if holds(round, &mut Reached::new()) => {
             println!("round {round}: no failure");
             ExitCode::SUCCESS
         }
         Some(_) => ExitCode::FAILURE,
-        None => fuzz(seed, Duration::from_secs(seconds)),
+        None => fuzz(asked.seed, asked.span),
     }
 }
 
 fn fuzz(seed: u64, span: Duration) -> ExitCode {
     let (mut seeds, mut reached, begun) = (Rng::with_seed(seed), Reached::new(), Instant::now());
-    let (mut rounds, mut settled_kib) = (0_u64, None);
+    let (mut rounds, mut memory) = (0_u64, Memory::new(MOST_GROWTH_KIB));
     while begun.elapsed() < span {
         if !holds(seeds.u64(..), &mut reached) {
             return ExitCode::FAILURE;
         }
         rounds += 1;
-        if rounds == 1000 {
-            settled_kib = peak_kib();
-        }
+        memory.after(rounds);
     }
     println!(
         "seed {seed}: {rounds} rounds of {LINES} lines in {} s, no failure",
@@ -100,27 +88,13 @@ fn fuzz(seed: u64, span: Duration) -> ExitCode {
     for (what, count) in &reached {
         println!("{count:>12}  {what}");
     }
-    let mut well = true;
-    match (settled_kib, peak_kib()) {
-        (Some(settled), Some(peak)) => {
-            println!("memory: at most {peak} KiB, {settled} KiB after a thousand rounds");
-            well = peak - settled < MOST_GROWTH_KIB;
-        }
-        _ => println!("memory: not judged (fewer than a thousand rounds, or no /proc)"),
-    }
+    let mut well = memory.holds();
     let missed: Vec<_> = MUST.iter().filter(|what| !reached.contains_key(**what)).collect();
     if rounds >= 10_000 && !missed.is_empty() {
         println!("never reached: {missed:?}");
         well = false;
     }
     if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-/// Peak of this process's memory, KiB.
-fn peak_kib() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    line.trim().trim_end_matches(" kB").parse().ok()
 }
 
 fn holds(seed: u64, reached: &mut Reached) -> bool {

@@ -7,6 +7,8 @@
 
 #[path = "parser_fuzz/frames.rs"]
 mod frames;
+#[path = "shared/fuzzing.rs"]
+mod fuzzing;
 #[path = "parser_fuzz/link.rs"]
 mod link;
 #[path = "parser_fuzz/oracle.rs"]
@@ -14,6 +16,7 @@ mod oracle;
 
 use fastrand::Rng;
 use frames::{mutilated, sound};
+use fuzzing::{Asked, Memory};
 use link::Trial;
 use oracle::Reached;
 use relay::flows::Flows;
@@ -23,6 +26,8 @@ use std::time::{Duration, Instant};
 
 /// Frames of a round: one lane and one table of flows meet them all.
 const FRAMES: u64 = 64;
+/// Most memory that a run may grow by after its first thousand rounds, KiB.
+const MOST_GROWTH_KIB: u64 = 64 << 10;
 /// A part that so many executions did not reach is not tested.
 const ENOUGH: u64 = 100_000;
 /// All that must be reached.
@@ -49,40 +54,25 @@ const PARTS: [&str; 19] = [
 ];
 
 fn main() -> ExitCode {
-    let mut seconds = 60;
-    let mut seed = 1;
-    let mut only = None;
-    let mut arguments = std::env::args().skip(1);
-    while let Some(argument) = arguments.next() {
-        let mut number = || arguments.next().and_then(|text| text.parse().ok());
-        let known = match argument.as_str() {
-            // Cargo's own.
-            "--bench" => Some(()),
-            "--seconds" => number().map(|given| seconds = given),
-            "--seed" => number().map(|given| seed = given),
-            "--round" => number().map(|given| only = Some(given)),
-            _ => None,
-        };
-        if known.is_none() {
-            eprintln!("{argument}: --seconds N, --seed N or --round SEED, whole numbers");
-            return ExitCode::from(2);
-        }
-    }
-    match only {
+    let Some(asked) = Asked::on_the_command_line() else {
+        return ExitCode::from(2);
+    };
+    match asked.round {
         Some(round) => again(round),
-        None => fuzz(seed, Duration::from_secs(seconds)),
+        None => fuzz(asked.seed, asked.span),
     }
 }
 
 fn fuzz(seed: u64, span: Duration) -> ExitCode {
     let (mut seeds, mut reached, begun) = (Rng::with_seed(seed), Reached::new(), Instant::now());
-    let mut executions = 0;
+    let (mut executions, mut memory) = (0, Memory::new(MOST_GROWTH_KIB));
     while begun.elapsed() < span {
         let round = seeds.u64(..);
         if !holds(round, &mut reached) {
             return ExitCode::FAILURE;
         }
         executions += FRAMES;
+        memory.after(executions / FRAMES);
     }
     let per_s = executions / u64::try_from(begun.elapsed().as_millis().max(1)).unwrap_or(u64::MAX) * 1000;
     println!("seed {seed}: {executions} executions, about {per_s} per second, no failure");
@@ -100,7 +90,10 @@ fn fuzz(seed: u64, span: Duration) -> ExitCode {
         println!("never reached: {missed:?}");
         return ExitCode::FAILURE;
     }
-    ExitCode::SUCCESS
+    match memory.holds() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
 }
 
 fn again(round: u64) -> ExitCode {

@@ -16,14 +16,23 @@ pub(in crate::commands) struct Look {
     pub at: Instant,
     /// Its servers.
     pub nodes: Vec<NodeRow>,
-    /// Commands that each server has done, without those of looks, counted from its start (`None`: it does not tell).
-    pub commands: Vec<Option<u64>>,
+    /// Commands that each server has done since its start (`None`: it does not tell).
+    pub commands: Vec<Option<Commands>>,
     /// Its directed links.
     pub links: Vec<LinkRow>,
     /// Bytes that each link holds.
     pub held_bytes: Vec<u64>,
     /// Its relays.
     pub relays: Vec<RelayRow>,
+}
+
+/// What a server says of its commands.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::commands) struct Commands {
+    /// Done since its start, but for the questions of this look: a server counts a command once it has answered it.
+    done: u64,
+    /// Questions of this look.
+    asked: u64,
 }
 
 /// What `top` shows: one look, with rates since the one before.
@@ -95,8 +104,8 @@ pub struct TopRelay {
     pub scheduling: String,
 }
 
-/// Asks everything once. `looks` is how often this command has asked before.
-pub(in crate::commands) async fn look(engines: &Engines, lab: &Lab, looks: u64) -> Result<Look, CommandError> {
+/// Asks everything once.
+pub(in crate::commands) async fn look(engines: &Engines, lab: &Lab) -> Result<Look, CommandError> {
     let (found, nodes, links, relays) = tokio::join!(
         lab::choose(engines, Some(lab.name())),
         lab.look(),
@@ -106,8 +115,10 @@ pub(in crate::commands) async fn look(engines: &Engines, lab: &Lab, looks: u64) 
     let (found, links, relays) = (found?, links?, relays?);
     let commands = nodes.iter().map(|seen| {
         let state = seen.state.as_ref().ok()?;
-        // The question itself is counted by the server once it has answered it.
-        Some(state.commands?.saturating_sub(state.asked * looks))
+        Some(Commands {
+            done: state.commands?,
+            asked: state.asked,
+        })
     });
     Ok(Look {
         at: Instant::now(),
@@ -127,7 +138,7 @@ pub(in crate::commands) fn line(lab: &str, before: &Look, now: &Look) -> TopLine
         datacenter: node.datacenter.clone(),
         role: node.role,
         commands_per_s: match (before.commands.get(place).copied().flatten(), now.commands[place]) {
-            (Some(before), Some(now)) => rate(before, now, over),
+            (Some(before), Some(now)) => own_rate(before, now, over),
             _ => None,
         },
         lag_bytes: node.replication.as_ref().and_then(|replication| replication.lag_bytes),
@@ -162,6 +173,15 @@ pub(in crate::commands) fn line(lab: &str, before: &Look, now: &Look) -> TopLine
     }
 }
 
+/// Commands per second without the questions of the look before; none if the server was started in between.
+fn own_rate(before: Commands, now: Commands, over: Duration) -> Option<u64> {
+    let known = before.done.saturating_add(before.asked);
+    match now.done >= before.done {
+        true => rate(known.min(now.done), now.done, over),
+        false => None,
+    }
+}
+
 /// Per second, rounded to the nearest.
 fn rate(before: u64, now: u64, over: Duration) -> Option<u64> {
     let ns = over.as_nanos();
@@ -180,5 +200,23 @@ mod tests {
         assert_eq!(rate(150, 150, over), Some(0));
         assert_eq!(rate(150, 3, over), None);
         assert_eq!(rate(1, 2, Duration::ZERO), None);
+    }
+
+    #[test]
+    fn what_top_asks_itself_is_no_work_of_a_server_that_is_started_anew_either() {
+        let over = Duration::from_secs(1);
+        let commands = |done| Commands { done, asked: 3 };
+        assert_eq!(own_rate(commands(1000), commands(1003), over), Some(0), "idle");
+        assert_eq!(own_rate(commands(1000), commands(1053), over), Some(50));
+        assert_eq!(
+            own_rate(commands(1000), commands(40), over),
+            None,
+            "it was started in between"
+        );
+        assert_eq!(
+            own_rate(commands(40), commands(93), over),
+            Some(50),
+            "and counts from there"
+        );
     }
 }
